@@ -1,0 +1,46 @@
+package machine
+
+// Event is a state transition that a process reports with Trace. Oracles judge by these events where the
+// outside (wire, disk) does not show the truth, and people read them in traces.
+type Event struct {
+	Kind    string // one of the constants below: "<room>.<what>"
+	Subject string // what it is about; see each kind
+	Detail  string // free text or small data; see each kind
+	A, B, C int64  // see each kind
+}
+
+// Kinds of events. Subject "t/p" is topic and partition joined by a slash, "g/t/p" with the consumer group before.
+const (
+	// Broker. B and C are 0 unless said.
+	BrokerUp     = "broker.up"     // registered and serving. A: broker id
+	BrokerDown   = "broker.down"   // regular stop. A: broker id
+	LogOpened    = "log.opened"    // Subject t/p. A: log start, B: log end, C: 1 after a clean shutdown
+	LogAppended  = "log.appended"  // Subject t/p. A: base offset, B: next offset (LEO after)
+	LogVisible   = "log.visible"   // Subject t/p. A: first offset that consumers may not see
+	LogRolled    = "log.rolled"    // Subject t/p. A: base offset of the new active segment
+	LogDeleted   = "log.deleted"   // a segment goes. Subject t/p. A: its base offset, B: the log start after it
+	LogTruncated = "log.truncated" // Subject t/p. A: log end before, B: log end after
+	LogFailed    = "log.failed"    // an I/O error fenced the log. Subject t/p. Detail: the error
+	TopicRemoved = "topic.removed" // this broker dropped its logs of a deleted topic. Subject: topic
+
+	// Coordination service: the applied transactions, in order.
+	ZnodeCreated   = "znode.created"   // Subject: path. Detail: data. A: owner session (0: persistent), B: zxid
+	ZnodeSet       = "znode.set"       // Subject: path. Detail: data. A: new version, B: zxid
+	ZnodeDeleted   = "znode.deleted"   // Subject: path. A: owner session (0: persistent), B: zxid
+	SessionOpened  = "session.opened"  // A: session id, B: time-out in ns
+	SessionClosed  = "session.closed"  // by its client. A: session id
+	SessionExpired = "session.expired" // A: session id
+
+	// Consumer. Subject g/t/p unless said; Detail: consumer id.
+	ConsumerJoined    = "consumer.joined"    // Subject: group. A: session id
+	ConsumerLeft      = "consumer.left"      // Subject: group
+	ConsumerClaimed   = "consumer.claimed"   // ownership taken. A: offset it starts from
+	ConsumerReleased  = "consumer.released"  // ownership given up (before the registry is told)
+	ConsumerHanded    = "consumer.handed"    // a record goes to the application. A: offset
+	ConsumerCommitted = "consumer.committed" // a commit was acknowledged. A: next offset to read
+	ConsumerReset     = "consumer.reset"     // position out of range. A: old position, B: new position
+	ConsumerRebalance = "consumer.rebalance" // an attempt starts. Subject: group. A: attempt number
+
+	// Producer. Subject t/p.
+	ProducerRetry = "producer.retry" // Detail: the error. A: attempt number
+)
