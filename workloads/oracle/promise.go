@@ -1,0 +1,96 @@
+package oracle
+
+import "time"
+
+// Promise is what a scenario owes: the modes that its producers and groups run in, the bounds that it sets, and which faults its plan
+// may bring. Loss that the modes allow is no violation, so oracles read here what they may expect.
+type Promise struct {
+	// Acks of the producers: -1 (all), 1 or 0. With -1 an acked record survives power loss. With 1 it survives a process
+	// crash; a power loss may take it as long as it is not visible. With 0 nothing is owed.
+	Acks int16
+	// Ordered: producers have at most one request in flight for a partition, or are idempotent, so that no retry overtakes.
+	Ordered bool
+	// Idempotent: no record is in the log twice.
+	Idempotent bool
+
+	Groups []Group
+	Topics []Topic
+
+	// Coord names the machines of the coordination service, Brokers those of the brokers (both sorted).
+	Coord   []string
+	Brokers []string
+
+	// SessionTimeout of brokers' and consumers' sessions. SessionSlack is how much later than the time-out the service may
+	// notice; it must cover its tick and a loaded machine. Drift is the largest rate error of any machine's clock
+	// that the plan brings (0.01: one percent); expiry may come that much early or late.
+	SessionTimeout time.Duration
+	SessionSlack   time.Duration
+	Drift          float64
+
+	// OwnedWithin is T of OWNALL: how long after the last change of members, brokers or topics, and after the last
+	// fault, a partition may be without owner. 0: not judged.
+	OwnedWithin time.Duration
+	// HealWithin is how long after the heal everything must be delivered, up, registered and owned. 0: not judged.
+	HealWithin time.Duration
+	// Late is how old a record may be when a group has processed it, from Sent to Processed. 0: not judged.
+	Late time.Duration
+
+	// DiskLies: the plan may take or change bytes that were synced (bit rot, lost or misdirected writes, a wiped disk).
+	// With a single replica no record is owed then that its broker's disk held.
+	DiskLies bool
+
+	// Budgets. 0: no cap.
+	MaxRebalances        int // attempts of one group in the whole run
+	MaxRequestsPerSecond int // of one machine to the brokers, within any second of the run
+}
+
+// Delivery is how a group treats records.
+type Delivery uint8
+
+const (
+	AtLeastOnce Delivery = iota // process, then commit
+	AtMostOnce                  // commit, then process
+)
+
+// Reset says where a group goes that has no offset, or one that is out of range.
+type Reset uint8
+
+const (
+	Smallest Reset = iota
+	Largest
+)
+
+// Group is a consumer group.
+type Group struct {
+	Name     string
+	Topics   []string // that every member subscribes to
+	Delivery Delivery
+	Reset    Reset
+	// Loner: no membership, claims or commits (the low-level consumer); only what it processes is judged.
+	Loner bool
+}
+
+// Topic is a topic that the scenario makes.
+type Topic struct {
+	Name           string
+	Partitions     int32
+	SegmentBytes   int64
+	RetentionTime  time.Duration // < 0: for ever
+	RetentionBytes int64         // < 0: unlimited
+}
+
+// Group returns the group with the name, or nil.
+func (p *Promise) group(name string) *Group {
+	for i := range p.Groups {
+		if p.Groups[i].Name == name {
+			return &p.Groups[i]
+		}
+	}
+	return nil
+}
+
+// Disk is what the trial knows of the brokers' disks, apart from what brokers say.
+type Disk interface {
+	// LogStart is the first offset that the partition's log still holds.
+	LogStart(topic string, partition int32) int64
+}
