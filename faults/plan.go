@@ -1,0 +1,57 @@
+// Package faults is what may go wrong in a world. A [Plan] is data: a list of faults, each with its start, duration, target and
+// parameters. It comes from a scenario file or from the swarm generator, prints as the YAML that it parses from, and is
+// put into effect on a [Target].
+//
+// Times count from the start of the load. Every fault ends at the heal phase at the latest: [Injection.HealAll].
+package faults
+
+import (
+	"faultline/faults/quantity"
+)
+
+// Plan is a list of faults. The order has no meaning but for faults that begin at the same instant: they begin in this order.
+type Plan []Fault
+
+// Fault is one fault, or a rule that makes several (every). A field that its kind does not take must be zero; kinds.go says which
+// kind takes what. Ranges and "any" targets are drawn by [Plan.Draw].
+type Fault struct {
+	// When it begins, counted from the start of the load.
+	At quantity.Durations `yaml:"at" min:"0s" need:"true"`
+	// What happens.
+	Kind Kind `yaml:"fault" need:"true"`
+	// Whom it hits: a machine (broker-1), a pattern (consumer-*), one that the seed picks (any broker), the leader of a
+	// partition at that time (leader of visits/0), or several of these with commas between.
+	Target string `yaml:"target"`
+	// The other side of a network fault, written like a target. Left out: every other machine.
+	Peer string `yaml:"peer"`
+	// Direction of a network fault as seen from the target: both ways (default), only what it sends (out), only what it receives (in).
+	Way string `yaml:"way" oneof:"both|out|in"`
+	// How long it lasts. Left out: until the heal phase (session-expiry: a little longer than the session time-out).
+	For quantity.Durations `yaml:"for" min:"1us"`
+	// Repeats the fault: the time from one begin to the next, drawn anew each time.
+	Every quantity.Durations `yaml:"every" min:"1ms"`
+	// With every: no repetition begins after this time.
+	Until quantity.Durations `yaml:"until" min:"0s"`
+	// Latency that a slow link or disk adds to each message or operation.
+	Latency quantity.Durations `yaml:"latency" min:"1us" max:"1m"`
+	// Bandwidth that is left on a slow link.
+	Bandwidth quantity.Bandwidths `yaml:"bandwidth" min:"1B/s"`
+	// How far the wall clock jumps; back when negative.
+	By quantity.Durations `yaml:"by"`
+	// How much faster the clock runs; slower when negative.
+	Drift quantity.Percents `yaml:"drift" min:"-5%" max:"5%"`
+	// Which disk operations are hit (default: all).
+	Op string `yaml:"op" oneof:"all|read|write|fsync"`
+	// Which files are hit, by a pattern on the path (* stops at a slash, ** does not). Default: all.
+	Path string `yaml:"path"`
+	// Share of the operations that are hit (default 100%).
+	Probability quantity.Percents `yaml:"probability" min:"0.0001%" max:"100%"`
+	// At most so many operations are hit (default: no limit).
+	Count quantity.Counts `yaml:"count" min:"1"`
+	// How many times slower the CPU is.
+	Factor quantity.Counts `yaml:"factor" min:"2" max:"1000"`
+	// Topic of add-partitions and create-topic.
+	Topic string `yaml:"topic"`
+	// Partitions that the topic has afterwards.
+	Partitions quantity.Counts `yaml:"partitions" min:"1" max:"64"`
+}

@@ -1,0 +1,224 @@
+// Package scenario is the schema of scenario files: which machines there are, what they do, what goes wrong, and what is promised
+// all the same. Files are read strictly; every problem is reported with its place and with what is allowed.
+//
+// This file is the one place that documents the fields: `faultline scenarios show --fields` and docs/scenarios.md print its comments.
+// A quantity written as a range (1..5) or as a list of words ([all, 1]) is drawn per seed by [Scenario.Draw], except where the
+// comment says that it is drawn per machine or per message.
+package scenario
+
+import (
+	"faultline/faults"
+	"faultline/faults/quantity"
+)
+
+// Scenario is one scenario file.
+type Scenario struct {
+	// Name of the scenario: lower-case letters, digits and dashes.
+	Name string `yaml:"name" need:"true"`
+	// What it puts to the test, in a sentence or two.
+	About string `yaml:"about"`
+	// The machines and how they are configured.
+	Topology Topology `yaml:"topology"`
+	// The load.
+	Workload Workload `yaml:"workload"`
+	// How the network behaves when nothing is wrong.
+	Network Network `yaml:"network"`
+	// How the disks behave when nothing is wrong.
+	Disk Disk `yaml:"disk"`
+	// What goes wrong, one fault a line.
+	Faults faults.Plan `yaml:"faults"`
+	// Faults that the seed draws, besides those of the list.
+	Swarm *faults.Swarm `yaml:"swarm"`
+	// What must hold all the same.
+	Promise Promise `yaml:"promise"`
+}
+
+// Topology is the cluster and its clients.
+type Topology struct {
+	// Brokers are the machines broker-1, broker-2, ...; a bare number is their count.
+	Brokers Brokers `yaml:"brokers"`
+	// Coordinators are the machines of the coordination service, coord-1, ...; a bare number is their count.
+	Coordinators Coordinators `yaml:"coordinators"`
+	// Topics that exist, or are created, before the load starts. Default: one topic "visits".
+	Topics []Topic `yaml:"topics"`
+	// Producers are the machines producer-1, producer-2, ..., numbered through the list. Default: one entry with all defaults.
+	Producers []Producer `yaml:"producers"`
+	// Groups of consumers on the machines consumer-1, consumer-2, ..., numbered through the list. Default: one group "readers".
+	Groups []Group `yaml:"groups"`
+}
+
+// Brokers configures the brokers.
+type Brokers struct {
+	// Number of brokers.
+	Count quantity.Counts `yaml:"count" short:"true" default:"1" min:"1" max:"16"`
+	// When a broker starts, counted from the start of the world; drawn per machine.
+	Start quantity.Durations `yaml:"start" default:"0s" min:"0s" each:"true"`
+	// Session time-out with the coordination service.
+	SessionTimeout quantity.Durations `yaml:"session_timeout" default:"2s" min:"100ms" max:"5m"`
+	// How often a broker looks for segments that retention may delete.
+	RetentionInterval quantity.Durations `yaml:"retention_interval" default:"5s" min:"10ms"`
+	// How long after a process ended by itself (a disk error, a lost session) it is started again.
+	Restart quantity.Durations `yaml:"restart" default:"500ms" min:"1ms"`
+}
+
+// Coordinators configures the coordination service.
+type Coordinators struct {
+	// Number of servers. One, until the service is replicated.
+	Count quantity.Counts `yaml:"count" short:"true" default:"1" min:"1" max:"1"`
+	// When a server starts, counted from the start of the world; drawn per machine.
+	Start quantity.Durations `yaml:"start" default:"0s" min:"0s" each:"true"`
+	// How often a server looks for sessions that ran out.
+	Tick quantity.Durations `yaml:"tick" default:"100ms" min:"1ms" max:"1m"`
+	// A snapshot is written after so many transactions.
+	SnapshotEvery quantity.Counts `yaml:"snapshot_every" default:"200" min:"1"`
+	// How long after a process ended by itself it is started again.
+	Restart quantity.Durations `yaml:"restart" default:"500ms" min:"1ms"`
+}
+
+// Topic configures one topic.
+type Topic struct {
+	// Name of the topic: letters, digits, dots, dashes and underscores.
+	Name string `yaml:"name" need:"true"`
+	// Number of partitions.
+	Partitions quantity.Counts `yaml:"partitions" default:"4" min:"1" max:"64"`
+	// A segment is closed and the next one begun at this size.
+	SegmentBytes quantity.Sizes `yaml:"segment_bytes" default:"64KiB" min:"1KiB"`
+	// A segment is closed when its first record is older than this.
+	SegmentAge quantity.Durations `yaml:"segment_age" default:"never" min:"10ms"`
+	// Bytes of log from one entry of the offset index to the next.
+	IndexInterval quantity.Sizes `yaml:"index_interval" default:"4KiB" min:"1B"`
+	// The log is flushed after so many messages.
+	FlushMessages quantity.Counts `yaml:"flush_messages" default:"unlimited" min:"1"`
+	// The log is flushed after this time. A message becomes visible when it is flushed.
+	FlushInterval quantity.Durations `yaml:"flush_interval" default:"20ms" min:"1ms"`
+	// Segments whose newest record is older than this are deleted.
+	RetentionTime quantity.Durations `yaml:"retention_time" default:"never" min:"10ms"`
+	// The oldest segments are deleted as long as a partition is larger than this.
+	RetentionBytes quantity.Sizes `yaml:"retention_bytes" default:"unlimited" min:"1KiB"`
+	// The largest batch that is accepted.
+	MaxBatch quantity.Sizes `yaml:"max_batch" default:"1MiB" min:"1KiB"`
+}
+
+// Producer configures some producers alike.
+type Producer struct {
+	// Number of producers.
+	Count quantity.Counts `yaml:"count" short:"true" default:"1" min:"1" max:"64"`
+	// When a producer starts, counted from the start of the load; drawn per machine.
+	Start quantity.Durations `yaml:"start" default:"0s" min:"0s" each:"true"`
+	// When a produced batch is acknowledged: not at all (0), in the log (1), flushed too (all).
+	Acks quantity.Choice `yaml:"acks" default:"all" oneof:"0|1|all"`
+	// A batch is sent at this size at the latest.
+	Batch quantity.Sizes `yaml:"batch" default:"16KiB" min:"1B"`
+	// A batch is sent with so many records at the latest.
+	BatchRecords quantity.Counts `yaml:"batch_records" default:"unlimited" min:"1"`
+	// A batch is sent after this time at the latest.
+	Linger quantity.Durations `yaml:"linger" default:"5ms" min:"0s"`
+	// Batches on their way to one broker at the same time. With more than one, retries may change the order.
+	InFlight quantity.Counts `yaml:"in_flight" default:"1" min:"1" max:"64"`
+	// How often a batch is sent again.
+	Retries quantity.Counts `yaml:"retries" default:"unlimited" min:"0"`
+	// Pause before a batch is sent again.
+	RetryBackoff quantity.Durations `yaml:"retry_backoff" default:"100ms" min:"0s"`
+	// How long an answer is waited for.
+	RequestTimeout quantity.Durations `yaml:"request_timeout" default:"2s" min:"1ms"`
+	// A record is given up after this time.
+	DeliveryTimeout quantity.Durations `yaml:"delivery_timeout" default:"30s" min:"1ms"`
+	// Memory for records that wait; a full buffer blocks the sender.
+	Buffer quantity.Sizes `yaml:"buffer" default:"4MiB" min:"1KiB"`
+	// How a record finds its partition: by the hash of its key, or at random.
+	Partitioner quantity.Choice `yaml:"partitioner" default:"key" oneof:"key|random"`
+	// Compression of batches.
+	Compression quantity.Choice `yaml:"compression" default:"none" oneof:"none|gzip|snappy|lz4|zstd"`
+}
+
+// Group configures one consumer group.
+type Group struct {
+	// Name of the group: letters, digits, dots, dashes and underscores.
+	Name string `yaml:"name" need:"true"`
+	// Number of consumers that start by themselves.
+	Consumers quantity.Counts `yaml:"consumers" default:"2" min:"1" max:"64"`
+	// Further consumers, which only a start fault starts; they have the numbers after the others of the group.
+	Spare quantity.Counts `yaml:"spare" default:"0" min:"0" max:"64"`
+	// When a consumer starts, counted from the start of the load; drawn per machine.
+	Start quantity.Durations `yaml:"start" default:"0s" min:"0s" each:"true"`
+	// Topics that the group reads. Default: all of the topology.
+	Topics []string `yaml:"topics"`
+	// Streams per consumer and topic, each read by a task of its own.
+	Streams quantity.Counts `yaml:"streams" default:"1" min:"1" max:"16"`
+	// Whether a record is committed after it was processed or before.
+	Delivery quantity.Choice `yaml:"delivery" default:"at-least-once" oneof:"at-least-once|at-most-once"`
+	// Whether the consumer commits by itself, or the application does.
+	Commit quantity.Choice `yaml:"commit" default:"auto" oneof:"auto|manual"`
+	// Time from one commit to the next, either way.
+	CommitInterval quantity.Durations `yaml:"commit_interval" default:"500ms" min:"1ms"`
+	// Where a group without a committed offset, or with one out of range, starts.
+	Reset quantity.Choice `yaml:"reset" default:"smallest" oneof:"smallest|largest"`
+	// Session time-out with the coordination service.
+	SessionTimeout quantity.Durations `yaml:"session_timeout" default:"2s" min:"100ms" max:"5m"`
+	// How long the application works on a record; drawn per record.
+	Process quantity.Durations `yaml:"process" default:"0s" min:"0s" each:"true"`
+	// Largest answer to one fetch.
+	FetchBytes quantity.Sizes `yaml:"fetch_bytes" default:"256KiB" min:"1KiB"`
+	// A fetch waits until so many bytes are there.
+	FetchMin quantity.Sizes `yaml:"fetch_min" default:"1B" min:"1B"`
+	// A fetch waits so long at most.
+	FetchWait quantity.Durations `yaml:"fetch_wait" default:"250ms" min:"1ms"`
+	// Records that wait in one stream at most.
+	Queue quantity.Counts `yaml:"queue" default:"2000" min:"1"`
+	// How often a rebalance is tried again before the consumer gives up.
+	RebalanceRetries quantity.Counts `yaml:"rebalance_retries" default:"unlimited" min:"0"`
+	// Pause before a rebalance is tried again.
+	RebalanceBackoff quantity.Durations `yaml:"rebalance_backoff" default:"200ms" min:"1ms"`
+	// How long after a process ended by itself it is started again.
+	Restart quantity.Durations `yaml:"restart" default:"500ms" min:"1ms"`
+}
+
+// Workload is the load.
+type Workload struct {
+	// What the messages are: page-visits (activity events, keyed by visitor address), or the lines of a file.
+	Kind string `yaml:"kind" default:"page-visits" oneof:"page-visits|lines"`
+	// File of the lines; relative to the scenario file. The command line can give it too.
+	Input string `yaml:"input"`
+	// Messages per second of all producers together.
+	Rate quantity.Rates `yaml:"rate" default:"500/s" min:"1/s" max:"10000000/s"`
+	// How long the load lasts. Lines of a file end with the file.
+	Duration quantity.Durations `yaml:"duration" default:"10s" min:"1ms" max:"24h"`
+	// Size of a message; drawn per message.
+	MessageBytes quantity.Sizes `yaml:"message_bytes" default:"100B..300B" min:"16B" max:"1MiB" each:"true"`
+	// Number of visitors, that is of different keys.
+	Visitors quantity.Counts `yaml:"visitors" default:"1000" min:"1"`
+	// Producers stop and wait while the slowest group is so many messages behind: no more than this must be kept in memory.
+	MaxLag quantity.Counts `yaml:"max_lag" default:"unlimited" min:"1"`
+}
+
+// Network is the undisturbed network between any two machines.
+type Network struct {
+	// One-way latency; drawn per message.
+	Latency quantity.Durations `yaml:"latency" default:"200us..800us" min:"0s" max:"1m" each:"true"`
+	// Bandwidth of each machine's network card, each way.
+	Bandwidth quantity.Bandwidths `yaml:"bandwidth" default:"125MiB/s" min:"1KiB/s"`
+}
+
+// Disk is the undisturbed disk of each machine.
+type Disk struct {
+	// Time of a read that misses the page cache, besides the transfer; drawn per operation.
+	Read quantity.Durations `yaml:"read" default:"100us..300us" min:"0s" max:"1m" each:"true"`
+	// Time of an fsync, besides the transfer; drawn per operation.
+	Fsync quantity.Durations `yaml:"fsync" default:"300us..2ms" min:"0s" max:"1m" each:"true"`
+	// Sequential bandwidth.
+	Bandwidth quantity.Bandwidths `yaml:"bandwidth" default:"400MiB/s" min:"1KiB/s"`
+	// Size of the disk.
+	Space quantity.Sizes `yaml:"space" default:"unlimited" min:"64KiB"`
+}
+
+// Promise is what must hold in spite of the faults, beyond the invariants that always hold.
+type Promise struct {
+	// The heal phase, in which no fault is active, lasts this long at most: by its end every acknowledged message must be delivered to every group.
+	Heal quantity.Durations `yaml:"heal" default:"30s" min:"1ms"`
+	// Every partition has an owner in each group so long after the last fault ended and the last member came or went.
+	Owned quantity.Durations `yaml:"owned" default:"15s" min:"1ms"`
+	// Rebalance attempts of all consumers together, per change of members, brokers or partitions.
+	Rebalances quantity.Counts `yaml:"rebalances" default:"unlimited" min:"1"`
+	// Invariants that this scenario does not promise: what is lost with acks=1 is no violation here. Codes of the oracles.
+	Except []string `yaml:"except"`
+}
