@@ -1,0 +1,16 @@
+package jute
+
+// Stat describes a znode. Zxids are transaction numbers, times are milliseconds since 1970 by the server's wall clock.
+type Stat struct {
+	Czxid          int64 // transaction that created the node
+	Mzxid          int64 // transaction that last set its data
+	Ctime          int64 // time of creation
+	Mtime          int64 // time of the last set
+	Version        int32 // number of sets
+	Cversion       int32 // number of children created or deleted
+	Aversion       int32 // number of ACL changes, always 0 here
+	EphemeralOwner int64 // session that owns an ephemeral node, 0: persistent
+	DataLength     int32 // bytes
+	NumChildren    int32
+	Pzxid          int64 // transaction that last created or deleted a child
+}
