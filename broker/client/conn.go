@@ -1,8 +1,14 @@
 package client
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
 
+	"faultline/broker/wire"
 	"faultline/sim/machine"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -13,11 +19,44 @@ import (
 //
 // After a time-out or any other failure the connection is closed for good and all its pending requests fail.
 type Conn struct {
+	m    machine.Machine
+	cfg  Config
+	addr string
+	nc   net.Conn
+
+	// writing is held while a request is encoded and written, so it is never taken under mu.
+	writing     machine.Mutex
+	out         []byte        // the frame being written
+	correlation int32         // of the next request
+	writeBy     time.Duration // uptime of the write deadline that is set
+
+	mu       machine.Mutex
+	pending  fifo       // written or being written, unanswered; oldest first
+	free     []*Pending // for reuse: each owns a condition
+	err      error      // why the connection is closed
+	versions []versions // what the broker speaks, by key; nil until it said so
 }
 
 // Dial connects to a broker ("host:port") and asks it for the versions that it speaks. Its errors are ErrNotSent.
 func Dial(m machine.Machine, addr string, cfg Config) (*Conn, error) {
-	return nil, notSent(errors.ErrUnsupported)
+	cfg = cfg.withDefaults()
+	begin := m.Uptime()
+	nc, err := m.Dial(addr, cfg.DialTimeout)
+	if err != nil {
+		return nil, notSent(err)
+	}
+	c := &Conn{
+		m: m, cfg: cfg, addr: addr, nc: nc,
+		writing: m.NewMutex("client.conn.writing"),
+		mu:      m.NewMutex("client.conn"),
+	}
+	m.Go("client.reader", c.read)
+	left := max(cfg.DialTimeout-(m.Uptime()-begin), time.Millisecond)
+	if err := c.negotiate(left); err != nil {
+		c.fail(err)
+		return nil, notSent(fmt.Errorf("ask %s for its versions: %w", addr, err))
+	}
+	return c, nil
 }
 
 // Request sends req and waits for the answer: Start and Wait.
@@ -30,21 +69,205 @@ func (c *Conn) Request(req kmsg.Request) (kmsg.Response, error) {
 //
 // Requests that one task starts one after the other reach the broker in that order.
 // Whoever starts a request must wait for it, once.
-func (c *Conn) Start(req kmsg.Request) *Pending { return nil }
-
-// Pending is a request under way.
-type Pending struct {
+func (c *Conn) Start(req kmsg.Request) *Pending {
+	timeout := c.cfg.RequestTimeout
+	if f, ok := req.(*kmsg.FetchRequest); ok {
+		timeout += time.Duration(f.MaxWaitMillis) * time.Millisecond
+	}
+	return c.start(req, timeout, true)
 }
 
-// Wait returns the answer. A produce request with acks=0 has none: nil, nil as soon as it is written.
-// The answer and every byte that it refers to (record batches) belong to the caller. p must not be used afterwards.
-func (p *Pending) Wait() (kmsg.Response, error) { return nil, nil }
+func (c *Conn) start(req kmsg.Request, timeout time.Duration, pickVersion bool) *Pending {
+	start := c.m.Uptime()
+	c.writing.Lock()
+	defer c.writing.Unlock()
+
+	var refused error
+	if pickVersion {
+		var v int16
+		if v, refused = c.version(req); refused == nil {
+			req.SetVersion(v)
+		}
+	}
+	correlation := c.correlation
+	if refused == nil {
+		c.correlation = (c.correlation + 1) & 0x7fffffff
+		c.out = wire.AppendRequest(c.out[:0], correlation, c.cfg.ClientID, req)
+		c.m.Work(machine.Work{Requests: 1, Copied: int64(len(c.out)), Syscalls: 1})
+		c.extendWriteDeadline()
+	}
+
+	c.mu.Lock()
+	p := c.take()
+	p.req, p.version, p.correlation = req, req.GetVersion(), correlation
+	p.start, p.deadline = start, start+timeout
+	if refused == nil {
+		refused = c.err
+	}
+	if refused != nil {
+		p.over, p.err, p.end = true, notSent(refused), c.m.Uptime()
+		c.mu.Unlock()
+		return p
+	}
+	produce, ok := req.(*kmsg.ProduceRequest)
+	p.silent = ok && produce.Acks == 0
+	p.sent = true
+	c.pending.push(p) // before it is written, so that a quick answer or a failure finds it
+	c.mu.Unlock()
+
+	n, err := c.nc.Write(c.out)
+	if cap(c.out) > 4<<20 {
+		c.out = nil
+	}
+	if err == nil && !p.silent {
+		return p
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		if n == 0 && !p.over {
+			p.sent = false
+		}
+		c.failLocked(fmt.Errorf("write to %s: %w", c.addr, cause(err)))
+		return p
+	}
+	if !p.over {
+		c.pending.remove(p)
+		p.over, p.end = true, c.m.Uptime()
+	}
+	return p
+}
+
+// extendWriteDeadline gives the coming write at least half the request time-out. Setting a deadline costs a timer, so it is not
+// done for each request.
+func (c *Conn) extendWriteDeadline() {
+	now := c.m.Uptime()
+	if c.writeBy-now >= c.cfg.RequestTimeout/2 {
+		return
+	}
+	c.writeBy = now + c.cfg.RequestTimeout
+	_ = c.nc.SetWriteDeadline(c.m.Now().Add(c.cfg.RequestTimeout)) // fails only when closed: the write tells
+}
+
+// read is the reader task.
+func (c *Conn) read() {
+	r := bufio.NewReaderSize(c.nc, 16<<10)
+	var buf []byte
+	for {
+		frame, err := wire.ReadFrame(r, buf, 4, c.cfg.MaxResponseBytes)
+		if err != nil {
+			if err == io.EOF {
+				err = fmt.Errorf("closed by the broker: %w", machine.ErrConnReset)
+			}
+			c.fail(fmt.Errorf("read from %s: %w", c.addr, cause(err)))
+			return
+		}
+		c.m.Work(machine.Work{Requests: 1, Copied: int64(len(frame)), Syscalls: 1})
+		kept, err := c.answer(frame)
+		if err != nil {
+			c.fail(fmt.Errorf("%w: %s: %w", ErrProtocol, c.addr, err))
+			return
+		}
+		buf = frame
+		if kept {
+			buf = nil
+		}
+	}
+}
+
+// answer hands a response frame to its request. kept: the response refers to the frame's memory.
+func (c *Conn) answer(frame []byte) (kept bool, err error) {
+	correlation, body, err := wire.ResponseCorrelation(frame)
+	if err != nil {
+		return false, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.pending.first()
+	if p == nil || p.correlation != correlation || p.silent {
+		if c.err != nil {
+			return false, c.err // failed meanwhile: the queue is gone
+		}
+		return false, fmt.Errorf("answer to request %d, which is not the next in line", correlation)
+	}
+	resp := p.req.ResponseKind()
+	resp.SetVersion(p.version)
+	if isUnsupportedApiVersions(resp, body) {
+		resp.SetVersion(0)
+	}
+	kept = !copies(resp)
+	if kept && len(frame) < cap(frame)/2 {
+		body = append([]byte(nil), body...) // a small answer must not pin a large buffer
+		kept = false
+		err = wire.DecodeResponse(resp, body, true)
+	} else {
+		err = wire.DecodeResponse(resp, body, kept)
+	}
+	if err != nil {
+		return false, err
+	}
+	c.pending.pop()
+	p.resp, p.over, p.end = resp, true, c.m.Uptime()
+	p.woken.Signal()
+	return kept, nil
+}
+
+// copies tells whether decoding copies everything out of the frame: there are strings and numbers only.
+func copies(resp kmsg.Response) bool {
+	switch resp.(type) {
+	case *kmsg.ProduceResponse, *kmsg.ListOffsetsResponse, *kmsg.MetadataResponse, *kmsg.ApiVersionsResponse,
+		*kmsg.CreateTopicsResponse, *kmsg.DeleteTopicsResponse, *kmsg.DescribeConfigsResponse:
+		return true
+	}
+	return false
+}
+
+// fail closes the connection for the reason, unless it is closed already.
+func (c *Conn) fail(reason error) {
+	c.mu.Lock()
+	c.failLocked(reason)
+	c.mu.Unlock()
+}
+
+func (c *Conn) failLocked(reason error) {
+	if c.err != nil {
+		return
+	}
+	c.err = reason
+	now := c.m.Uptime()
+	for p := c.pending.pop(); p != nil; p = c.pending.pop() {
+		p.over, p.end = true, now
+		if p.sent {
+			p.err = unknown(reason)
+		} else {
+			p.err = notSent(reason)
+		}
+		p.woken.Signal()
+	}
+	_ = c.nc.Close() // nobody can do anything about an error here
+}
 
 // Broker is the address that was dialled.
-func (c *Conn) Broker() string { return "" }
+func (c *Conn) Broker() string { return c.addr }
 
 // Err tells why the connection is closed; nil while it is usable.
-func (c *Conn) Err() error { return nil }
+func (c *Conn) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
 
 // Close closes the connection. Its pending requests fail with ErrUnknown and ErrClosed.
-func (c *Conn) Close() error { return nil }
+func (c *Conn) Close() error {
+	c.fail(ErrClosed)
+	return nil
+}
+
+// cause maps what net.Conn says to the machine's errors.
+func cause(err error) error {
+	var ne net.Error
+	if errors.As(err, &ne) && ne.Timeout() && !errors.Is(err, machine.ErrTimeout) {
+		return fmt.Errorf("%w: %w", machine.ErrTimeout, err)
+	}
+	return err
+}

@@ -1,0 +1,120 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Setting is a topic configuration entry, such as {"retention.ms", "60000"}.
+type Setting struct{ Name, Value string }
+
+// CreateTopic makes a topic with one replica for each partition. kerr.TopicAlreadyExists when it is there.
+func (c *Cluster) CreateTopic(name string, partitions int32, settings ...Setting) error {
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.TimeoutMillis = int32(c.cfg.RequestTimeout.Milliseconds())
+	t := kmsg.NewCreateTopicsRequestTopic()
+	t.Topic, t.NumPartitions, t.ReplicationFactor = name, partitions, 1
+	for _, s := range settings {
+		e := kmsg.NewCreateTopicsRequestTopicConfig()
+		e.Name, e.Value = s.Name, kmsg.StringPtr(s.Value)
+		t.Configs = append(t.Configs, e)
+	}
+	req.Topics = append(req.Topics, t)
+	resp, err := c.request(req)
+	if err != nil {
+		return fmt.Errorf("create topic %s: %w", name, err)
+	}
+	c.Invalidate(name)
+	for _, t := range resp.(*kmsg.CreateTopicsResponse).Topics {
+		if t.Topic != name {
+			continue
+		}
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
+			if t.ErrorMessage != nil {
+				return fmt.Errorf("create topic %s: %w: %s", name, err, *t.ErrorMessage)
+			}
+			return fmt.Errorf("create topic %s: %w", name, err)
+		}
+		return nil
+	}
+	return fmt.Errorf("create topic %s: %w", name, unknown(fmt.Errorf("%w: the answer leaves it out", ErrProtocol)))
+}
+
+// DeleteTopic deletes a topic. kerr.UnknownTopicOrPartition when there is none.
+func (c *Cluster) DeleteTopic(name string) error {
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	req.TimeoutMillis = int32(c.cfg.RequestTimeout.Milliseconds())
+	req.TopicNames = []string{name}
+	t := kmsg.NewDeleteTopicsRequestTopic()
+	t.Topic = kmsg.StringPtr(name)
+	req.Topics = append(req.Topics, t)
+	resp, err := c.request(req)
+	if err != nil {
+		return fmt.Errorf("delete topic %s: %w", name, err)
+	}
+	c.Invalidate(name)
+	for _, t := range resp.(*kmsg.DeleteTopicsResponse).Topics {
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
+			return fmt.Errorf("delete topic %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Timestamps that ask Offset for a place instead of a time.
+const (
+	Latest       int64 = -1 // the first offset that is not visible yet
+	Earliest     int64 = -2 // the log start
+	MaxTimestamp int64 = -3 // the record with the largest timestamp
+)
+
+// Offset looks up the first offset whose record's timestamp (ms since 1970) is at least ts, or one of the places above.
+// It returns -1, -1 when there is no such record.
+func (c *Cluster) Offset(topic string, partition int32, ts int64) (offset, timestamp int64, err error) {
+	fail := func(err error) (int64, int64, error) {
+		return -1, -1, fmt.Errorf("offset of %s/%d at %d: %w", topic, partition, ts, err)
+	}
+	conn, err := c.Leader(topic, partition)
+	if err != nil {
+		return fail(err)
+	}
+	req := kmsg.NewPtrListOffsetsRequest()
+	t := kmsg.NewListOffsetsRequestTopic()
+	t.Topic = topic
+	p := kmsg.NewListOffsetsRequestTopicPartition()
+	p.Partition, p.Timestamp = partition, ts
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	resp, err := conn.Request(req)
+	if err != nil {
+		c.Invalidate(topic)
+		return fail(err)
+	}
+	for _, t := range resp.(*kmsg.ListOffsetsResponse).Topics {
+		for _, p := range t.Partitions {
+			if t.Topic != topic || p.Partition != partition {
+				continue
+			}
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				if errors.Is(err, kerr.NotLeaderForPartition) || errors.Is(err, kerr.UnknownTopicOrPartition) {
+					c.Invalidate(topic)
+				}
+				return fail(err)
+			}
+			return p.Offset, p.Timestamp, nil
+		}
+	}
+	return fail(fmt.Errorf("%w: the answer leaves it out", ErrProtocol))
+}
+
+// request sends an administrative request to any broker.
+func (c *Cluster) request(req kmsg.Request) (kmsg.Response, error) {
+	conn, err := c.Any()
+	if err != nil {
+		return nil, err
+	}
+	return conn.Request(req)
+}

@@ -1,0 +1,79 @@
+package client
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// versions is a range of versions of one request; max < min: none.
+type versions struct{ min, max int16 }
+
+// spoken narrows what kmsg can encode to what the callers of this package mean. Keys that are missing: everything.
+func spoken(req kmsg.Request) versions {
+	switch req.(type) {
+	case *kmsg.ProduceRequest:
+		return versions{3, 12} // record batches v2; topics by name
+	case *kmsg.FetchRequest:
+		return versions{4, 12}
+	case *kmsg.ListOffsetsRequest:
+		return versions{1, req.MaxVersion()} // one offset and its timestamp
+	}
+	return versions{0, req.MaxVersion()}
+}
+
+// version picks the newest version of req that both sides know.
+func (c *Conn) version(req kmsg.Request) (int16, error) {
+	ours, theirs := spoken(req), versions{0, -1}
+	if k := int(req.Key()); k < len(c.versions) {
+		theirs = c.versions[k]
+	}
+	v := min(ours.max, theirs.max)
+	if v < ours.min || v < theirs.min {
+		return 0, fmt.Errorf("%w: %s %d to %d, %s speaks %d to %d", ErrUnsupported,
+			kmsg.NameForKey(req.Key()), ours.min, ours.max, c.addr, theirs.min, theirs.max)
+	}
+	return v, nil
+}
+
+// negotiate asks for the broker's versions, once, or twice when the broker is too old for the first form (KIP-511).
+func (c *Conn) negotiate(timeout time.Duration) error {
+	for _, v := range []int16{3, 0} {
+		req := kmsg.NewPtrApiVersionsRequest()
+		req.Version = v
+		req.ClientSoftwareName, req.ClientSoftwareVersion = "faultline", "1"
+		resp, err := c.start(req, timeout, false).Wait()
+		if err != nil {
+			return err
+		}
+		r := resp.(*kmsg.ApiVersionsResponse)
+		if len(r.ApiKeys) == 0 && r.ErrorCode == kerr.UnsupportedVersion.Code {
+			continue
+		}
+		if err := kerr.ErrorForCode(r.ErrorCode); err != nil && err != kerr.UnsupportedVersion {
+			return err
+		}
+		// Written before anybody else has the connection.
+		for _, k := range r.ApiKeys {
+			if k.ApiKey < 0 || k.ApiKey > 1000 {
+				continue
+			}
+			for int(k.ApiKey) >= len(c.versions) {
+				c.versions = append(c.versions, versions{0, -1})
+			}
+			c.versions[k.ApiKey] = versions{k.MinVersion, k.MaxVersion}
+		}
+		return nil
+	}
+	return fmt.Errorf("%w: the broker tells no versions", ErrUnsupported)
+}
+
+// isUnsupportedApiVersions recognises the answer of a broker that does not know our version of ApiVersions: it is in
+// version 0 whatever was asked.
+func isUnsupportedApiVersions(resp kmsg.Response, body []byte) bool {
+	_, ok := resp.(*kmsg.ApiVersionsResponse)
+	return ok && len(body) >= 2 && int16(binary.BigEndian.Uint16(body)) == kerr.UnsupportedVersion.Code
+}
