@@ -181,6 +181,3 @@ type Stat struct {
 type Observer interface {
 	Observe(e *Event)
 }
-
-// HashRecord is the hash of a record's key and value that Sent and Processed carry. A nil and an empty part count the same.
-func HashRecord(key, value []byte) uint64 { return hashParts(key, value) }

@@ -6,8 +6,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// hashParts hashes both parts apart, so that bytes cannot move from one to the other unseen.
-func hashParts(key, value []byte) uint64 {
+// HashRecord is the hash of a record's key and value that Sent and Processed carry. It hashes both apart, so that bytes cannot
+// move from one to the other unseen. A nil and an empty part count the same.
+func HashRecord(key, value []byte) uint64 {
 	h := xxhash.Sum64(value)
 	if len(key) == 0 {
 		return h
