@@ -14,3 +14,32 @@ type Stat struct {
 	NumChildren    int32
 	Pzxid          int64 // transaction that last created or deleted a child
 }
+
+func appendStat(b []byte, s *Stat) []byte {
+	b = appendLong(b, s.Czxid)
+	b = appendLong(b, s.Mzxid)
+	b = appendLong(b, s.Ctime)
+	b = appendLong(b, s.Mtime)
+	b = appendInt(b, s.Version)
+	b = appendInt(b, s.Cversion)
+	b = appendInt(b, s.Aversion)
+	b = appendLong(b, s.EphemeralOwner)
+	b = appendInt(b, s.DataLength)
+	b = appendInt(b, s.NumChildren)
+	return appendLong(b, s.Pzxid)
+}
+
+func (d *decoder) stat() (s Stat) {
+	s.Czxid = d.long()
+	s.Mzxid = d.long()
+	s.Ctime = d.long()
+	s.Mtime = d.long()
+	s.Version = d.int()
+	s.Cversion = d.int()
+	s.Aversion = d.int()
+	s.EphemeralOwner = d.long()
+	s.DataLength = d.int()
+	s.NumChildren = d.int()
+	s.Pzxid = d.long()
+	return s
+}
