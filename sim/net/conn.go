@@ -25,6 +25,7 @@ type Conn struct {
 	laddr    Addr
 	raddr    Addr
 	out      *link
+	back     *link // the other direction
 	peer     *Conn // nil once the other end is unknown to its host
 	closed   bool  // by our program
 	gone     bool  // our host knows this end no longer
@@ -57,7 +58,7 @@ func (a Addr) String() string  { return fmt.Sprintf("%s:%d", a.host, a.port) }
 
 func (n *Network) newConn(local, remote *Host, lport, rport int) *Conn {
 	n.conns++
-	c := &Conn{n: n, id: n.conns, local: local, remote: remote, laddr: Addr{local.name, lport}, raddr: Addr{remote.name, rport}, out: local.link(remote)}
+	c := &Conn{n: n, id: n.conns, local: local, remote: remote, laddr: Addr{local.name, lport}, raddr: Addr{remote.name, rport}, out: local.link(remote), back: remote.link(local)}
 	c.giveUp.Init(c)
 	local.conns = append(local.conns, c)
 	return c

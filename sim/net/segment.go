@@ -76,7 +76,7 @@ func (s *segment) Fire(uint64) {
 		s.n.recycle(s)
 		return
 	}
-	if from.remote.link(from.local).blocked > 0 && !from.gone && !from.deaf {
+	if from.back.blocked > 0 && !from.gone && !from.deaf {
 		from.deaf, from.deafFrom = true, from.n.w.Now() // it arrives, but nobody will hear of it
 		from.armGiveUp()
 	}
@@ -111,7 +111,7 @@ func (c *Conn) hold(s *segment) {
 
 // release plans the next attempt for everything held, once the link is whole.
 func (c *Conn) release() {
-	if c.deaf && c.remote.link(c.local).blocked == 0 {
+	if c.deaf && c.back.blocked == 0 {
 		c.deaf = false
 	}
 	if c.held.len() == 0 || !c.out.open() {
@@ -152,7 +152,7 @@ func (c *Conn) Fire(uint64) {
 
 // answerReset is what a host says to a segment for a connection that it does not know.
 func (c *Conn) answerReset() {
-	back := c.remote.link(c.local)
+	back := c.back
 	if !back.open() || c.err != nil {
 		return
 	}
