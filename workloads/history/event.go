@@ -151,21 +151,22 @@ type KafkaCall struct {
 // CoordCall is a finished operation on the coordination service, as coord/client's tap shows it.
 type CoordCall struct {
 	Session    int64  // session at the end of the call; 0 when there was none
-	Op         string // create, delete, exists, get, set, children, multi, sync, connect, close, ping
+	Op         string // create, delete, set, check (in a multi), exists, get, children, multi, close
 	Path       string
 	Data       []byte // argument of create and set
-	Version    int32  // argument of delete and set (-1: any)
+	Version    int32  // argument of delete, set and check (-1: any)
 	Ephemeral  bool   // flags of create
 	Sequential bool
-	Ops        []CoordCall // parts of a multi: arguments, and results when it succeeded
+	Ops        []CoordCall // parts of a multi: their arguments
 
 	Name     string   // result of create: the path made
 	Value    []byte   // result of get
 	Children []string // result of children, sorted
 	Found    bool     // result of exists
-	Stat     Stat     // result of exists, get, set
+	Stat     Stat     // result of create, exists, get, set, children
 	Err      error
 	Unknown  bool          // Err leaves open whether the operation took effect
+	Sent     bool          // false: surely nothing of it reached the wire
 	Start    time.Duration // world time
 	End      time.Duration
 }

@@ -3,12 +3,14 @@ package history
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"faultline/broker/client"
+	coord "faultline/coord/client"
 	"faultline/sim/machine"
 
 	"github.com/stretchr/testify/require"
@@ -114,7 +116,7 @@ func TestWriterAndReaderAgreeOnEveryKind(t *testing.T) {
 }
 
 func TestWriterAndReaderAgree(t *testing.T) {
-	text := rapid.StringMatching(`[ -~\n\x7fäλ€😀]{0,12}`)
+	text := rapid.StringMatching(`[ -$&-~\n\x7fäλ€😀]{0,12}`)
 	rapid.Check(t, func(t *rapid.T) {
 		e := Event{
 			Seq: rapid.Int64Min(1).Draw(t, "seq"), At: time.Duration(rapid.Int64Min(0).Draw(t, "at")),
@@ -218,6 +220,31 @@ func TestKafkaTapSpeaksWorldTime(t *testing.T) {
 	ring.Each(func(e *Event) {
 		require.Equal(t, KafkaCall{Broker: "b:1", Key: 1, Version: 11, Start: time.Hour + 1, End: time.Hour + 2}, *e.Kafka)
 	})
+}
+
+func TestCoordTapCopiesEveryField(t *testing.T) {
+	r := NewRecorder(func() time.Duration { return 0 })
+	ring := NewRing(2)
+	r.Attach(ring)
+	tap := &CoordTap{Recorder: r, Who: Who{"c", 1}, World: func(up time.Duration) time.Duration { return up + time.Hour }}
+	var _ coord.Tap = tap
+	tap.Done(coord.Call{Session: 7, Kind: coord.OpCreate, Path: "/a-", Data: []byte("x"), Flags: coord.Ephemeral | coord.Sequential,
+		Created: "/a-1", Sent: true, Start: 1, End: 2})
+	tap.Done(coord.Call{Kind: coord.OpMulti, Ops: []coord.Op{coord.CheckOp("/a", 3)}, Err: fmt.Errorf("multi: %w", coord.ErrConnectionLoss)})
+	var got []CoordCall
+	ring.Each(func(e *Event) { got = append(got, *e.Coord) })
+	require.Equal(t, CoordCall{Session: 7, Op: "create", Path: "/a-", Data: []byte("x"), Ephemeral: true, Sequential: true, Name: "/a-1",
+		Sent: true, Start: time.Hour + 1, End: time.Hour + 2}, withoutEmpty(got[0]))
+	require.True(t, got[1].Unknown)
+	require.Equal(t, []CoordCall{{Op: "check", Path: "/a", Version: 3}}, []CoordCall{withoutEmpty(got[1].Ops[0])})
+}
+
+func withoutEmpty(c CoordCall) CoordCall {
+	if len(c.Data) == 0 {
+		c.Data = nil
+	}
+	c.Value, c.Children, c.Ops = nil, nil, nil
+	return c
 }
 
 func BenchmarkRecorder(b *testing.B) {

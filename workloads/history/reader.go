@@ -69,24 +69,24 @@ type eventLine struct {
 }
 
 type coordLine struct {
-	Op           string
-	Session      int64
-	Path         string
-	Data         []byte
-	Expect       int32
-	Ephemeral    bool
-	Sequential   bool
-	Ops          []coordLine
-	Name         string
-	Value        []byte
-	Children     []string
-	Found        bool
-	Czxid, Mzxid int64
-	Version      int32
-	Owner        int64
-	Error        *string
-	Unknown      bool
-	Start, End   int64
+	Op            string
+	Session       int64
+	Path          string
+	Data          []byte
+	Expect        int32
+	Ephemeral     bool
+	Sequential    bool
+	Ops           []coordLine
+	Name          string
+	Value         []byte
+	Children      []string
+	Found         bool
+	Czxid, Mzxid  int64
+	Version       int32
+	Owner         int64
+	Error         *string
+	Unknown, Sent bool
+	Start, End    int64
 }
 
 func parseEvent(text []byte) (Event, error) {
@@ -140,7 +140,7 @@ func (l *coordLine) call() CoordCall {
 		Session: l.Session, Op: l.Op, Path: l.Path, Data: l.Data, Version: l.Expect, Ephemeral: l.Ephemeral, Sequential: l.Sequential,
 		Name: l.Name, Value: l.Value, Children: l.Children, Found: l.Found,
 		Stat: Stat{Czxid: l.Czxid, Mzxid: l.Mzxid, Version: l.Version, Owner: l.Owner},
-		Err:  toError(l.Error), Unknown: l.Unknown, Start: time.Duration(l.Start), End: time.Duration(l.End),
+		Err:  toError(l.Error), Unknown: l.Unknown, Sent: l.Sent, Start: time.Duration(l.Start), End: time.Duration(l.End),
 	}
 	for i := range l.Ops {
 		c.Ops = append(c.Ops, l.Ops[i].call())

@@ -135,6 +135,7 @@ func appendCoord(b []byte, c *CoordCall) []byte {
 	b = num(b, "owner", c.Stat.Owner)
 	b = fail(b, c.Err)
 	b = flag(b, "unknown", c.Unknown)
+	b = flag(b, "sent", c.Sent)
 	b = num(b, "start", int64(c.Start))
 	b = num(b, "end", int64(c.End))
 	return append(b, '}')

@@ -1,0 +1,12 @@
+// Package load makes the load of a run: where messages come from ([Source]), which of them are still owed to the log ([Feed]),
+// and the task that gives them to a producer at a rate ([Driver]).
+package load
+
+// Source makes messages, one after the other. Its content does not depend on when it is asked, but for timestamps in it.
+type Source interface {
+	// Next returns the next message. ok is false after the last and after an error. Both slices are valid until the next
+	// call; a nil key means a message without key.
+	Next() (key, value []byte, ok bool)
+	// Err tells why Next returned false: nil after the last message.
+	Err() error
+}
