@@ -1,15 +1,175 @@
 package faults
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
 	"faultline/faults/quantity"
+	"faultline/sim"
 )
 
-// Swarm asks for faults that the seed draws: each family is in or out by the flip of a coin, and then has rates, durations and targets of its own.
+// Swarm asks for faults that the seed draws. Each family is in or out by the flip of a coin, and then has numbers, times, durations and
+// targets of its own, so that seeds differ in kind and not only in detail (Groce and others, "Swarm testing", ISSTA 2012). What it draws
+// is what an unreplicated system promises to survive: every fault ends, disks fail so that a broker may restart, clocks drift by 5% at most.
 type Swarm struct {
 	// Families that may be drawn. Default: all.
 	Families []string `yaml:"families"`
-	// How many faults each family that is in gives.
+	// How many faults a family gives that is in: about 1, 2 or 4 in ten seconds of load.
 	Intensity quantity.Choice `yaml:"intensity" default:"[low, normal, high]" oneof:"low|normal|high"`
-	// Faults begin in this part of the load.
-	Within quantity.Durations `yaml:"within" each:"true"`
+	// The part of the load in which faults begin. Default: all of it.
+	Within quantity.Durations `yaml:"within" min:"0s" each:"true"`
+}
+
+// Family is one kind of trouble that the swarm draws.
+type Family struct {
+	Name  string
+	About string
+	draw  func(d *drawer) Fault
+}
+
+// Families are what the swarm draws from.
+var Families = []Family{
+	{"crash", "processes of brokers, coordinators and consumers die and start again", drawCrash},
+	{"power", "brokers, coordinators and consumers lose power and come back", drawPower},
+	{"pause", "processes stand still", drawPause},
+	{"partition", "parts of the network drop everything, one way or both", drawPartition},
+	{"slow-link", "links get slow or hold back what is sent", drawSlowLink},
+	{"reset", "open connections are reset", drawReset},
+	{"session", "brokers and consumers lose their sessions", drawSession},
+	{"clock", "clocks jump and drift", drawClock},
+	{"disk-error", "brokers' disks fail now and then", drawDiskError},
+	{"disk-full", "brokers' disks are full for a while", drawDiskFull},
+	{"disk-short", "reads and writes move fewer bytes than asked", drawDiskShort},
+	{"disk-slow", "disks are slow or stall", drawDiskSlow},
+	{"slow-cpu", "processors are slow", drawSlowCPU},
+	{"churn", "consumers and brokers stop regularly and come back, spares join", drawChurn},
+	{"topics", "topics get more partitions, new topics are created", drawTopics},
+}
+
+// Check holds the request against the world that it is for.
+func (s *Swarm) Check(env Env) []Wrong {
+	var out []Wrong
+	names := make([]string, len(Families))
+	for i, f := range Families {
+		names[i] = f.Name
+	}
+	for i, name := range s.Families {
+		field := fmt.Sprintf("families[%d]", i)
+		if !slices.Contains(names, name) {
+			out = append(out, Wrong{Field: field, Text: fmt.Sprintf("found %q, allowed is %s%s", name, strings.Join(names, ", "), quantity.DidYouMean(name, names))})
+		} else if slices.Contains(s.Families[:i], name) {
+			out = append(out, Wrong{Field: field, Text: fmt.Sprintf("found %q a second time, allowed is once", name)})
+		}
+	}
+	if env.Load > 0 && s.Within.Max.D() > env.Load {
+		out = append(out, Wrong{Field: "within", Text: fmt.Sprintf("found %v, allowed is a part of the load (%v)", s.Within, quantity.Duration(env.Load))})
+	}
+	if env.Load == 0 && s.Within == (quantity.Durations{}) {
+		out = append(out, Wrong{Field: "within", Text: "missing, but needed where the length of the load is not known"})
+	}
+	return out
+}
+
+// Generate draws a concrete plan. A family's decisions come from streams of its own, and each fault's too.
+func (s *Swarm) Generate(seed uint64, env Env) Plan {
+	from, to := s.Within.Min.D(), s.Within.Max.D()
+	if to == 0 {
+		to = env.Load
+	}
+	intensity := s.Intensity
+	intensity.Fix(sim.NewStream(seed, "swarm/intensity", ""))
+	per10s := map[string]int{"low": 1, "normal": 2, "high": 4}[intensity.V()]
+	most := 1 + int(time.Duration(per10s)*(to-from)/(10*time.Second))*2
+	var out Plan
+	for _, family := range Families {
+		if len(s.Families) > 0 && !slices.Contains(s.Families, family.Name) {
+			continue
+		}
+		coin := sim.NewStream(seed, "swarm/"+family.Name, "")
+		if coin.IntN(2) == 0 {
+			continue
+		}
+		for i := range 1 + coin.IntN(most) {
+			d := &drawer{rng: sim.NewStream(seed, "swarm/"+family.Name, strconv.Itoa(i)), env: env, number: i}
+			at := d.between(from, to)
+			if f := family.draw(d); f.Kind != "" {
+				f.At = at
+				out = append(out, f)
+			}
+		}
+	}
+	out.sort()
+	return out
+}
+
+// drawer draws the details of one fault.
+type drawer struct {
+	rng    *rand.Rand
+	env    Env
+	number int // of the fault in its family
+}
+
+// between draws a time of whole milliseconds.
+func (d *drawer) between(min, max time.Duration) quantity.Durations {
+	min, max = min/time.Millisecond, max/time.Millisecond
+	return quantity.Just(quantity.Duration((min + time.Duration(d.rng.Int64N(int64(max-min)+1))) * time.Millisecond))
+}
+
+// span draws a duration from min to max with small ones as likely as large ones: each doubling has the same weight.
+func (d *drawer) span(min, max time.Duration) quantity.Durations {
+	doublings := 1
+	for min<<doublings < max {
+		doublings++
+	}
+	low := min << d.rng.IntN(doublings)
+	if low*2 < max {
+		max = low * 2
+	}
+	return d.between(low, max)
+}
+
+// one picks a role, which may be named several times for more weight, and then one of its machines: ten consumers do not hide one coordinator.
+func (d *drawer) one(roles ...string) string {
+	pool := d.env.Machines[roles[d.rng.IntN(len(roles))]]
+	pool = slices.DeleteFunc(slices.Clone(pool), func(m string) bool { return slices.Contains(d.env.Spare, m) })
+	if len(pool) == 0 {
+		return ""
+	}
+	return pool[d.rng.IntN(len(pool))]
+}
+
+// some is a random part of all machines but the coordinators, with at least one in it.
+func (d *drawer) some() string {
+	var part []string
+	for _, role := range []string{"broker", "producer", "consumer"} {
+		for _, m := range d.env.Machines[role] {
+			if d.rng.IntN(2) == 0 {
+				part = append(part, m)
+			}
+		}
+	}
+	if len(part) == 0 {
+		return d.one("broker")
+	}
+	return strings.Join(part, ", ")
+}
+
+func (d *drawer) way() string {
+	return []string{"", "", "out", "in"}[d.rng.IntN(4)]
+}
+
+func (d *drawer) percent(min, max int64) quantity.Percents {
+	return quantity.Just(quantity.Percent((min + d.rng.Int64N(max-min+1)) * 10_000))
+}
+
+// hit is the fault on the target, none when there is no such machine.
+func hit(kind Kind, target string) Fault {
+	if target == "" {
+		return Fault{}
+	}
+	return Fault{Kind: kind, Target: target}
 }

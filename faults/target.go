@@ -9,6 +9,8 @@ type Target interface {
 	Machines(role string) []string
 	// Leader is the machine that leads the partition now, "" when there is none.
 	Leader(topic string, partition int32) string
+	// Spare tells whether the machine's process only runs after a start fault.
+	Spare(machine string) bool
 	// SessionTimeout is the session time-out that the machine asked of the coordination service; 0 when it keeps no session.
 	SessionTimeout(machine string) time.Duration
 
@@ -16,18 +18,17 @@ type Target interface {
 	Crash(machine string)
 	// PowerLoss kills the process, if there is one, and loses what was not synced, as the disk model says.
 	PowerLoss(machine string)
-	// Restart starts a process on a machine that has none.
+	// Restart starts a process on a machine that has none, also for the first time on a spare machine.
 	Restart(machine string)
-	// StopProcess asks the process for a regular stop and returns at once. StartProcess starts it (again), or for the first time on a spare machine.
+	// StopProcess asks the process for a regular stop and returns at once.
 	StopProcess(machine string)
-	StartProcess(machine string)
 	// Pause freezes the process, Resume lets it go on.
 	Pause(machine string)
 	Resume(machine string)
 
 	// Partition cuts the network from each of from to each of to, or both ways. Overlapping cuts add up: a link works when all are healed.
 	Partition(from, to []string, bothWays bool) (heal func())
-	// Link makes the network from each of from to each of to slow, in that direction.
+	// Link makes the network from each of from to each of to slow, in that direction. Overlapping rules: latencies add up, the least bandwidth counts.
 	Link(from, to []string, rule Link) (heal func())
 	// Reset resets the open connections between a and b.
 	Reset(a, b []string)
@@ -36,9 +37,9 @@ type Target interface {
 	ClockJump(machine string, by time.Duration)
 	ClockDrift(machine string, ppm int64)
 
-	// Disk puts a fault on the machine's disk. It stays over a restart of the process, until healed.
+	// Disk puts a fault on the machine's disk. It stays over a restart of the process, until healed. Overlapping ones each have their turn.
 	Disk(machine string, f DiskFault) (heal func())
-	// CPU makes the machine's cores slower by the factor.
+	// CPU makes the machine's cores slower by the factor. Overlapping factors multiply.
 	CPU(machine string, factor int64) (heal func())
 
 	// AddPartitions raises the topic's partitions to total, CreateTopic makes a topic with the broker's defaults; both as an administrator

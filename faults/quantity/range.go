@@ -102,6 +102,9 @@ func (r *Range[T]) UnmarshalText(text []byte) error {
 		if max, err = zero.Parse(high); err != nil {
 			return err
 		}
+		if max == Endless {
+			return fmt.Errorf("found %q, allowed is a range with an end: there is no uniform draw up to %v", text, max)
+		}
 		if max < min {
 			return fmt.Errorf("found %q, allowed is a range from the smaller to the larger value, such as %v..%v", text, max, min)
 		}

@@ -4,7 +4,7 @@ import "fmt"
 
 // DidYouMean returns `; did you mean "x"?` for the allowed word that a typing error probably meant, "" when none is near.
 func DidYouMean(found string, allowed []string) string {
-	best, least := "", len(found)/3+2
+	best, least := "", len(found)/3+1
 	for _, word := range allowed {
 		if d := distance(found, word); d < least {
 			best, least = word, d

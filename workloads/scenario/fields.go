@@ -84,17 +84,17 @@ type Topic struct {
 	// A segment is closed and the next one begun at this size.
 	SegmentBytes quantity.Sizes `yaml:"segment_bytes" default:"64KiB" min:"1KiB"`
 	// A segment is closed when its first record is older than this.
-	SegmentAge quantity.Durations `yaml:"segment_age" default:"never" min:"10ms"`
+	SegmentAge quantity.Durations `yaml:"segment_age" default:"never" min:"10ms" max:"never"`
 	// Bytes of log from one entry of the offset index to the next.
 	IndexInterval quantity.Sizes `yaml:"index_interval" default:"4KiB" min:"1B"`
 	// The log is flushed after so many messages.
-	FlushMessages quantity.Counts `yaml:"flush_messages" default:"unlimited" min:"1"`
+	FlushMessages quantity.Counts `yaml:"flush_messages" default:"unlimited" min:"1" max:"unlimited"`
 	// The log is flushed after this time. A message becomes visible when it is flushed.
-	FlushInterval quantity.Durations `yaml:"flush_interval" default:"20ms" min:"1ms"`
+	FlushInterval quantity.Durations `yaml:"flush_interval" default:"20ms" min:"1ms" max:"never"`
 	// Segments whose newest record is older than this are deleted.
-	RetentionTime quantity.Durations `yaml:"retention_time" default:"never" min:"10ms"`
+	RetentionTime quantity.Durations `yaml:"retention_time" default:"never" min:"10ms" max:"never"`
 	// The oldest segments are deleted as long as a partition is larger than this.
-	RetentionBytes quantity.Sizes `yaml:"retention_bytes" default:"unlimited" min:"1KiB"`
+	RetentionBytes quantity.Sizes `yaml:"retention_bytes" default:"unlimited" min:"1KiB" max:"unlimited"`
 	// The largest batch that is accepted.
 	MaxBatch quantity.Sizes `yaml:"max_batch" default:"1MiB" min:"1KiB"`
 }
@@ -110,13 +110,13 @@ type Producer struct {
 	// A batch is sent at this size at the latest.
 	Batch quantity.Sizes `yaml:"batch" default:"16KiB" min:"1B"`
 	// A batch is sent with so many records at the latest.
-	BatchRecords quantity.Counts `yaml:"batch_records" default:"unlimited" min:"1"`
+	BatchRecords quantity.Counts `yaml:"batch_records" default:"unlimited" min:"1" max:"unlimited"`
 	// A batch is sent after this time at the latest.
 	Linger quantity.Durations `yaml:"linger" default:"5ms" min:"0s"`
 	// Batches on their way to one broker at the same time. With more than one, retries may change the order.
 	InFlight quantity.Counts `yaml:"in_flight" default:"1" min:"1" max:"64"`
 	// How often a batch is sent again.
-	Retries quantity.Counts `yaml:"retries" default:"unlimited" min:"0"`
+	Retries quantity.Counts `yaml:"retries" default:"unlimited" min:"0" max:"unlimited"`
 	// Pause before a batch is sent again.
 	RetryBackoff quantity.Durations `yaml:"retry_backoff" default:"100ms" min:"0s"`
 	// How long an answer is waited for.
@@ -129,6 +129,8 @@ type Producer struct {
 	Partitioner quantity.Choice `yaml:"partitioner" default:"key" oneof:"key|random"`
 	// Compression of batches.
 	Compression quantity.Choice `yaml:"compression" default:"none" oneof:"none|gzip|snappy|lz4|zstd"`
+	// How long after a process ended by itself it is started again.
+	Restart quantity.Durations `yaml:"restart" default:"500ms" min:"1ms"`
 }
 
 // Group configures one consumer group.
@@ -166,7 +168,7 @@ type Group struct {
 	// Records that wait in one stream at most.
 	Queue quantity.Counts `yaml:"queue" default:"2000" min:"1"`
 	// How often a rebalance is tried again before the consumer gives up.
-	RebalanceRetries quantity.Counts `yaml:"rebalance_retries" default:"unlimited" min:"0"`
+	RebalanceRetries quantity.Counts `yaml:"rebalance_retries" default:"unlimited" min:"0" max:"unlimited"`
 	// Pause before a rebalance is tried again.
 	RebalanceBackoff quantity.Durations `yaml:"rebalance_backoff" default:"200ms" min:"1ms"`
 	// How long after a process ended by itself it is started again.
@@ -188,7 +190,7 @@ type Workload struct {
 	// Number of visitors, that is of different keys.
 	Visitors quantity.Counts `yaml:"visitors" default:"1000" min:"1"`
 	// Producers stop and wait while the slowest group is so many messages behind: no more than this must be kept in memory.
-	MaxLag quantity.Counts `yaml:"max_lag" default:"unlimited" min:"1"`
+	MaxLag quantity.Counts `yaml:"max_lag" default:"unlimited" min:"1" max:"unlimited"`
 }
 
 // Network is the undisturbed network between any two machines.
@@ -208,7 +210,7 @@ type Disk struct {
 	// Sequential bandwidth.
 	Bandwidth quantity.Bandwidths `yaml:"bandwidth" default:"400MiB/s" min:"1KiB/s"`
 	// Size of the disk.
-	Space quantity.Sizes `yaml:"space" default:"unlimited" min:"64KiB"`
+	Space quantity.Sizes `yaml:"space" default:"unlimited" min:"64KiB" max:"unlimited"`
 }
 
 // Promise is what must hold in spite of the faults, beyond the invariants that always hold.
@@ -218,7 +220,7 @@ type Promise struct {
 	// Every partition has an owner in each group so long after the last fault ended and the last member came or went.
 	Owned quantity.Durations `yaml:"owned" default:"15s" min:"1ms"`
 	// Rebalance attempts of all consumers together, per change of members, brokers or partitions.
-	Rebalances quantity.Counts `yaml:"rebalances" default:"unlimited" min:"1"`
+	Rebalances quantity.Counts `yaml:"rebalances" default:"unlimited" min:"1" max:"unlimited"`
 	// Invariants that this scenario does not promise: what is lost with acks=1 is no violation here. Codes of the oracles.
 	Except []string `yaml:"except"`
 }

@@ -1,0 +1,101 @@
+package faults
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"faultline/faults/quantity"
+	"faultline/sim"
+)
+
+// Env is what a plan must know of a world before it exists.
+type Env struct {
+	Machines map[string][]string // by role, in order, spares included
+	Spare    []string            // machines that only a start fault starts
+	Topics   []TopicInfo
+	Load     time.Duration // how long the load lasts; 0: not known
+	Session  time.Duration // the longest session time-out
+}
+
+// TopicInfo is a topic that exists from the beginning.
+type TopicInfo struct {
+	Name       string
+	Partitions int
+}
+
+// maxRepeats bounds how many faults one line can make; a misprint must not fill the memory.
+const maxRepeats = 10_000
+
+// Draw makes the plan concrete: every range is replaced by a value, "any role" by a machine, and a repeated fault by its repetitions.
+// Each fault draws from a stream of its own. Faults for machines that this world does not have are left out. The result is ordered by begin.
+func (p Plan) Draw(seed uint64, env Env) Plan {
+	var out Plan
+	for i, f := range p {
+		at, every, until := f.At, f.Every, f.Until
+		f.Every, f.Until = quantity.Durations{}, quantity.Durations{}
+		entity := strconv.Itoa(i)
+		begin := at.Draw(sim.NewStream(seed, "faults/at", entity))
+		last := until.Draw(sim.NewStream(seed, "faults/until", entity))
+		if last == 0 {
+			last = quantity.Duration(env.Load)
+		}
+		for n := range maxRepeats {
+			one := f
+			one.At = quantity.Just(begin)
+			if one.fix(seed, fmt.Sprintf("%d/%d", i, n), env) {
+				out = append(out, one)
+			}
+			if every == (quantity.Durations{}) {
+				break
+			}
+			begin += every.Draw(sim.NewStream(seed, "faults/every", fmt.Sprintf("%d/%d", i, n)))
+			if begin > last {
+				break
+			}
+		}
+	}
+	out.sort()
+	return out
+}
+
+// fix draws the fields of one fault and reports whether there is a target for it.
+func (f *Fault) fix(seed uint64, entity string, env Env) bool {
+	rng := func(field string) *rand.Rand { return sim.NewStream(seed, "faults/"+field, entity) }
+	for _, field := range []struct {
+		name  string
+		value interface {
+			Fixed() bool
+			Fix(*rand.Rand)
+		}
+	}{{"for", &f.For}, {"latency", &f.Latency}, {"bandwidth", &f.Bandwidth}, {"by", &f.By}, {"drift", &f.Drift},
+		{"probability", &f.Probability}, {"count", &f.Count}, {"factor", &f.Factor}, {"partitions", &f.Partitions}} {
+		if !field.value.Fixed() {
+			field.value.Fix(rng(field.name))
+		}
+	}
+	if f.Target != "" {
+		if f.Target = drawTarget(f.Target, env, f.Kind == Start, rng("target")); f.Target == "" {
+			return false
+		}
+	}
+	if f.Peer != "" {
+		if f.Peer = drawTarget(f.Peer, env, false, rng("peer")); f.Peer == "" {
+			return false
+		}
+	}
+	return true
+}
+
+func (p Plan) sort() {
+	slices.SortStableFunc(p, func(a, b Fault) int { return int(min(1, max(-1, a.At.Min-b.At.Min))) })
+}
+
+// With is the plan together with another, ordered by begin.
+func (p Plan) With(q Plan) Plan {
+	out := slices.Concat(p, q)
+	out.sort()
+	return out
+}

@@ -1,0 +1,138 @@
+package scenario
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"faultline/faults/quantity"
+	"faultline/faults/strict"
+)
+
+var (
+	scenarioName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	entityName   = regexp.MustCompile(`^[A-Za-z0-9._-]{1,200}$`)
+)
+
+// codes are the invariants of known-faults.md.
+var codes = []string{"DUR", "MATCH", "HW", "DIRTY", "ORDER", "IDEMP", "DELIVER", "C<=P", "CMONO", "OWN1", "OWNALL", "GEN", "LIVE", "REC", "RET",
+	"DUPB", "SESS", "BUDGET"}
+
+// check looks at everything that takes more than one field, or more than a field's own bounds.
+func (s *Scenario) check(doc *strict.Doc) strict.Problems {
+	c := &checker{doc: doc}
+	if s.Name != "" && !scenarioName.MatchString(s.Name) {
+		c.wrong("name", "found %q, allowed are lower-case letters, digits and single dashes between them", s.Name)
+	}
+	c.topology(&s.Topology)
+	c.workload(s)
+	for i, code := range s.Promise.Except {
+		if !slices.Contains(codes, code) {
+			c.wrong(fmt.Sprintf("promise.except[%d]", i), "found %q, allowed is %s%s", code, strings.Join(codes, ", "), quantity.DidYouMean(code, codes))
+		}
+	}
+	env := s.env()
+	for _, w := range s.Faults.Check(env) {
+		path := fmt.Sprintf("faults[%d]", w.Index)
+		if w.Field != "" {
+			path += "." + w.Field
+		}
+		c.wrong(path, "%s", w.Text)
+	}
+	if s.Swarm != nil {
+		for _, w := range s.Swarm.Check(env) {
+			path := "swarm"
+			if w.Field != "" {
+				path += "." + w.Field
+			}
+			c.wrong(path, "%s", w.Text)
+		}
+	}
+	return c.problems
+}
+
+type checker struct {
+	doc      *strict.Doc
+	problems strict.Problems
+}
+
+func (c *checker) wrong(path, format string, args ...any) {
+	c.problems = append(c.problems, c.doc.Problem(path, format, args...))
+}
+
+// unique checks names and that none comes twice.
+func (c *checker) unique(path string, seen map[string]bool, name string) {
+	switch {
+	case name == "":
+		return // reported as missing
+	case !entityName.MatchString(name) || strings.Trim(name, ".") == "":
+		c.wrong(path, "found %q, allowed are up to 200 letters, digits, dots, dashes and underscores", name)
+	case seen[name]:
+		c.wrong(path, "found %q a second time, allowed is once", name)
+	}
+	seen[name] = true
+}
+
+func (c *checker) topology(t *Topology) {
+	topics := map[string]bool{}
+	for i := range t.Topics {
+		topic, path := &t.Topics[i], fmt.Sprintf("topology.topics[%d]", i)
+		c.unique(path+".name", topics, topic.Name)
+		if topic.FlushMessages.Max == quantity.Endless && topic.FlushInterval.Max == quantity.Endless {
+			c.wrong(path+".flush_interval", "found never with flush_messages unlimited: no message would ever be visible; allowed is a limit to at least one of them")
+		}
+		if topic.RetentionBytes.Min < topic.SegmentBytes.Max {
+			c.wrong(path+".retention_bytes", "found %v, allowed is the size of a segment (%v) or more: the active segment is never deleted", topic.RetentionBytes, topic.SegmentBytes.Max)
+		}
+	}
+	groups := map[string]bool{}
+	for i := range t.Groups {
+		group, path := &t.Groups[i], fmt.Sprintf("topology.groups[%d]", i)
+		c.unique(path+".name", groups, group.Name)
+		read := map[string]bool{}
+		for j, name := range group.Topics {
+			at := fmt.Sprintf("%s.topics[%d]", path, j)
+			if !topics[name] {
+				c.wrong(at, "found %q, allowed is %s%s", name, topicNames(t), quantity.DidYouMean(name, strings.Split(topicNames(t), ", ")))
+			} else if read[name] {
+				c.wrong(at, "found %q a second time, allowed is once", name)
+			}
+			read[name] = true
+		}
+	}
+	for i := range t.Producers {
+		p, path := &t.Producers[i], fmt.Sprintf("topology.producers[%d]", i)
+		for j := range t.Topics {
+			if topic := &t.Topics[j]; p.Batch.Max > topic.MaxBatch.Min {
+				c.wrong(path+".batch", "found %v, allowed is what topic %s accepts (max_batch %v) or less", p.Batch, topic.Name, topic.MaxBatch)
+			}
+		}
+		if p.Batch.Max > p.Buffer.Min {
+			c.wrong(path+".buffer", "found %v, allowed is the size of a batch (%v) or more", p.Buffer, p.Batch.Max)
+		}
+	}
+}
+
+func (c *checker) workload(s *Scenario) {
+	w := &s.Workload
+	switch {
+	case w.Kind == "lines" && c.doc.Given("workload.duration"):
+		c.wrong("workload.duration", "found with kind lines, whose load lasts as long as the file; allowed is to leave it out")
+	case w.Kind != "lines" && w.Input != "":
+		c.wrong("workload.input", "found with kind %s, allowed is only with kind lines", w.Kind)
+	}
+	for i := range s.Topology.Topics {
+		if topic := &s.Topology.Topics[i]; w.MessageBytes.Max+512 > topic.MaxBatch.Min {
+			c.wrong("workload.message_bytes", "found %v, allowed is at most 512B less than the max_batch of topic %s (%v)", w.MessageBytes, topic.Name, topic.MaxBatch)
+		}
+	}
+}
+
+func topicNames(t *Topology) string {
+	names := make([]string, len(t.Topics))
+	for i := range t.Topics {
+		names[i] = t.Topics[i].Name
+	}
+	return strings.Join(names, ", ")
+}
