@@ -1,0 +1,159 @@
+package coord
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"path"
+
+	"faultline/coord/tree"
+	"faultline/sim/machine"
+)
+
+// openStore recovers the tree and begins a new log. It may fail or be cut off at any point and be tried again.
+func openStore(m machine.Machine, dir string) (*store, *tree.Tree, error) {
+	if err := m.Disk().Mkdir(dir); err != nil {
+		return nil, nil, fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	for d := dir; d != "." && d != "/"; d = path.Dir(d) {
+		up := path.Dir(d)
+		if up == "." || up == "/" {
+			up = ""
+		}
+		if err := m.Disk().SyncDir(up); err != nil {
+			return nil, nil, fmt.Errorf("data directory %s: %w", dir, err)
+		}
+	}
+	t, last, err := recoverTree(m, dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("recover %s: %w", dir, err)
+	}
+	s := &store{m: m, dir: dir}
+	if err := saveSnapshot(m, dir, last+1, encodeSnapshot(t, last+1)); err != nil {
+		return nil, nil, err
+	}
+	if err := s.begin(last+1, t.Zxid()); err != nil {
+		return nil, nil, err
+	}
+	removeBelow(m, dir, last+1)
+	return s, t, nil
+}
+
+// recoverTree reads the newest snapshot and replays the logs from there. last is the largest number in use, 0: none. It changes nothing on disk.
+func recoverTree(m machine.Machine, dir string) (t *tree.Tree, last uint64, err error) {
+	files, err := listStore(m, dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	var snap uint64
+	logs := 0
+	for _, f := range files {
+		last = max(last, f.number)
+		switch f.kind {
+		case kindSnap:
+			snap = max(snap, f.number)
+		case kindLog:
+			logs++
+		}
+	}
+	if snap == 0 {
+		if logs > 0 {
+			return nil, 0, fmt.Errorf("%w: %d transaction logs but no snapshot; restore a snapshot or remove the logs to start empty", tree.ErrCorrupt, logs)
+		}
+		return tree.New(), last, nil
+	}
+	if t, err = readSnapshot(m, dir, snap); err != nil {
+		return nil, 0, err
+	}
+	next, torn := snap, ""
+	for _, f := range files { // sorted by name, so logs by number
+		if f.kind != kindLog || f.number < snap {
+			continue
+		}
+		if f.number != next {
+			return nil, 0, fmt.Errorf("%w: %s is missing, %s is there", tree.ErrCorrupt, logName(next), f.name)
+		}
+		if torn != "" {
+			return nil, 0, fmt.Errorf("%w: %s, but it is not the last log", tree.ErrCorrupt, torn)
+		}
+		if torn, err = replay(m, path.Join(dir, f.name), f.number, t); err != nil {
+			return nil, 0, err
+		}
+		next++
+	}
+	return t, last, nil
+}
+
+func readSnapshot(m machine.Machine, dir string, number uint64) (*tree.Tree, error) {
+	name := path.Join(dir, snapName(number))
+	b, err := readFile(m, name)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) < snapHeader || string(b[:8]) != snapMagic || binary.BigEndian.Uint64(b[8:]) != number ||
+		binary.BigEndian.Uint64(b[16:]) != uint64(len(b)-snapHeader) || binary.BigEndian.Uint32(b[24:]) != snapSum(b) {
+		return nil, fmt.Errorf("%w: %s is no valid snapshot (%d bytes); restore it from a copy", tree.ErrCorrupt, name, len(b))
+	}
+	t, err := tree.Decode(b[snapHeader:])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return t, nil
+}
+
+// replay applies a log's transactions. torn says where and how the log ends in something that is no whole record, "": it does not.
+func replay(m machine.Machine, name string, number uint64, t *tree.Tree) (torn string, err error) {
+	b, err := readFile(m, name)
+	if err != nil {
+		return "", err
+	}
+	if len(b) < logHeader || string(b[:8]) != logMagic || crc32.Checksum(b[:24], castagnoli) != binary.BigEndian.Uint32(b[24:]) {
+		return fmt.Sprintf("%s has no valid header", name), nil
+	}
+	if n, zxid := binary.BigEndian.Uint64(b[8:]), int64(binary.BigEndian.Uint64(b[16:])); n != number || zxid != t.Zxid() {
+		return "", fmt.Errorf("%w: %s is log %d after transaction %d, but the state is at transaction %d", tree.ErrCorrupt, name, n, zxid, t.Zxid())
+	}
+	sum := binary.BigEndian.Uint32(b[24:])
+	var txn tree.Txn
+	var effects []tree.Effect
+	for at := logHeader; at < len(b); {
+		if len(b)-at < recHeader {
+			return fmt.Sprintf("%s ends inside a record at %d", name, at), nil
+		}
+		length := int(binary.BigEndian.Uint32(b[at:]))
+		start := at + recHeader
+		if length > maxRecord || length > len(b)-start {
+			return fmt.Sprintf("%s ends inside a record at %d", name, at), nil
+		}
+		payload := b[start : start+length]
+		sum = recordSum(sum, b[at:at+4], payload)
+		if sum != binary.BigEndian.Uint32(b[at+4:]) {
+			return fmt.Sprintf("%s has a record at %d whose checksum is wrong", name, at), nil
+		}
+		if err := txn.Decode(payload); err != nil {
+			return "", fmt.Errorf("%s at %d: %w", name, at, err)
+		}
+		if effects, err = t.Apply(&txn, effects[:0]); err != nil {
+			return "", fmt.Errorf("%s at %d: %w", name, at, err)
+		}
+		at = start + length
+	}
+	return "", nil
+}
+
+func readFile(m machine.Machine, name string) ([]byte, error) {
+	file, err := m.Disk().Open(name, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	size, err := file.Size()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, size)
+	if n, err := machine.ReadFull(file, b, 0); err != nil {
+		return nil, fmt.Errorf("read %s: %d of %d bytes: %w", name, n, size, err)
+	}
+	return b, nil
+}
