@@ -1,0 +1,110 @@
+package linear
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// The model of a partition is its visible log: what consumers may see. Its state has constant size: the end offset and
+// the chained hash of all batches below it.
+//
+//	append: the batch is [base, next). Needs end == base; moves end to next, and the hash.
+//	read:   some client learnt that the log ends at e (high watermark of a Fetch, or ListOffsets latest). Needs end == e, and
+//	        the hash of what the clients read below e.
+//
+// What an acknowledgement promises:
+//
+//	acks=all   the append takes effect, becomes visible, between call and return.
+//	acks=1     only the base is promised; the append becomes visible at any time after the call. A power loss of the
+//	           broker (or a disk error that fenced the log) may take it before, and the offset goes to another batch.
+//	acks=0, or no answer
+//	           it may become visible at any time after the call, or never.
+//
+// Records below a range that no client read (retention was faster, or the run ended) have no known hash. Such a range is a
+// hole: the state's hash stands still in it, and the end may leap over what is missing. So inside a hole
+// offsets and their order in time are verified, contents are not.
+type logState struct {
+	end  int64
+	hash uint64
+}
+
+type logKind uint8
+
+const (
+	opRead logKind = iota // sorts before the append at the same offset
+	opAppend
+)
+
+// logOp is an operation with its outcome.
+type logOp struct {
+	kind logKind
+	acks int16 // of an append; anonymous: see below
+	from int64 // smallest end at which it is possible: base, unless a hole lies before it
+	base int64 // of a read: e
+	next int64 // of a read: e
+	hash uint64
+	// blind: an append in a hole does not move the hash; a read does not look at it.
+	blind bool
+	call  int64
+	ret   int64 // by then it was visible
+	acked int64 // by then the append had its place, visible or not
+	who   string
+}
+
+// anonymous marks an append that no surviving client reported: a crash took whoever sent it.
+const anonymous int16 = 100
+
+func stepLog(s logState, op *logOp) (logState, bool) {
+	if s.end < op.from || s.end > op.base {
+		return s, false
+	}
+	if op.kind == opRead {
+		if !op.blind && op.hash != s.hash {
+			return s, false
+		}
+		return logState{op.next, s.hash}, true
+	}
+	if !op.blind {
+		s.hash = chain(s.hash, op.batch())
+	}
+	return logState{op.next, s.hash}, true
+}
+
+func (op *logOp) batch() Batch { return Batch{op.base, int32(op.next - op.base), op.hash} }
+
+func (op *logOp) String() string {
+	if op.kind == opRead {
+		return fmt.Sprintf("read: log ends at %d", op.base)
+	}
+	what := fmt.Sprintf("append %d..%d #%04x", op.base, op.next-1, op.hash>>48)
+	switch {
+	case op.acks == anonymous:
+		return what + " by a client that crashed"
+	case op.acks == -1:
+		return what + " acks=all"
+	}
+	return fmt.Sprintf("%s acks=%d", what, op.acks)
+}
+
+// rank orders operations as every linearization must: by offset, and at one offset reads before the append that ends their time.
+func rank(a, b *logOp) int {
+	return cmp.Or(cmp.Compare(a.base, b.base), cmp.Compare(a.kind, b.kind))
+}
+
+func logModel(init logState) porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return init },
+		Step: func(state, in, _ any) (bool, any) {
+			next, ok := stepLog(state.(logState), in.(*logOp))
+			return ok, next
+		},
+		Hash:              func(state any) uint64 { s := state.(logState); return s.hash ^ uint64(s.end)*0x9e3779b97f4a7c15 },
+		DescribeOperation: func(in, _ any) string { return in.(*logOp).String() },
+		DescribeState: func(state any) string {
+			s := state.(logState)
+			return fmt.Sprintf("end %d #%04x", s.end, s.hash>>48)
+		},
+	}
+}

@@ -1,0 +1,292 @@
+package linear
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// story tells a log's history in few words. Times are milliseconds.
+type story struct{ *Log }
+
+func tell() story { return story{NewLog("visits/0", &Budget{})} }
+
+const ms = time.Millisecond
+
+func batch(base int64, n int32, hash uint64) Batch { return Batch{base, n, hash << 48} }
+
+func (s story) acked(call, ret int, b Batch) {
+	s.AppendAcked("p1", ms*time.Duration(call), ms*time.Duration(ret), -1, b)
+}
+func (s story) acked1(call, ret int, b Batch) {
+	s.AppendAcked("p1", ms*time.Duration(call), ms*time.Duration(ret), 1, b)
+}
+func (s story) unknown(call int, b Batch) { s.AppendUnknown("p2", ms*time.Duration(call), -1, b) }
+func (s story) read(call, ret int, end int64) {
+	s.Read("c1", ms*time.Duration(call), ms*time.Duration(ret), end)
+}
+func (s story) saw(at int, bs ...Batch) {
+	for _, b := range bs {
+		s.Saw("c1", ms*time.Duration(at), ms*time.Duration(at), b)
+	}
+}
+
+func (s story) ok(t *testing.T) Verdict {
+	t.Helper()
+	v := s.Check()
+	require.Equal(t, OK, v.Outcome, "%v", v)
+	return v
+}
+
+func (s story) broken(t *testing.T, invariant, text string) {
+	t.Helper()
+	v := s.Check()
+	require.Equal(t, Violated, v.Outcome, "%v", v)
+	require.Equal(t, invariant, v.Invariant, "%v", v)
+	require.Contains(t, v.Message, text)
+}
+
+func TestLogReadersSeeWhatWasAcked(t *testing.T) {
+	s := tell()
+	a, b := batch(0, 3, 0xa), batch(3, 2, 0xb)
+	s.acked(1, 5, a)
+	s.acked(2, 6, b)
+	s.read(0, 3, 0)
+	s.read(6, 7, 5)
+	s.saw(8, a, b)
+	require.Empty(t, s.ok(t).Unverified)
+}
+
+func TestLogStaleRead(t *testing.T) {
+	s := tell()
+	a, b := batch(0, 3, 0xa), batch(3, 2, 0xb)
+	s.acked(1, 2, a)
+	s.acked(3, 4, b)
+	s.read(6, 7, 3)
+	s.saw(9, a, b)
+	s.broken(t, Linear, "stale read: read: log ends at 3 by c1 [6ms 7ms] was called after this had returned: append 3..4")
+	require.Equal(t, 2, s.window.Len())
+}
+
+func TestLogEndGoesBack(t *testing.T) {
+	s := tell()
+	a := batch(0, 3, 0xa)
+	s.unknown(1, a)
+	s.read(2, 3, 3)
+	s.read(4, 5, 0)
+	s.saw(6, a)
+	s.broken(t, Linear, "stale read: read: log ends at 0")
+}
+
+func TestLogAckedAppendReplaced(t *testing.T) {
+	a, b := batch(0, 3, 0xa), batch(0, 3, 0xb)
+	s := tell()
+	s.acked(1, 2, a)
+	s.unknown(3, b)
+	s.read(8, 9, 3)
+	s.saw(9, b)
+	s.broken(t, Durable, "append 0..2 #000a acks=all by p1, acked, but readers found 0..2 #000b there")
+	require.NotNil(t, s.window)
+}
+
+func TestLogAckedAppendNeverThere(t *testing.T) {
+	s := tell()
+	a := batch(0, 3, 0xa)
+	s.acked(1, 2, a)
+	s.read(8, 9, 0)
+	s.broken(t, Linear, "stale read: read: log ends at 0")
+}
+
+func TestLogReorderedAppends(t *testing.T) {
+	s := tell()
+	a, b := batch(5, 5, 0xa), batch(0, 5, 0xb)
+	s.acked(1, 2, a) // before b was even sent, though b has the lower offsets
+	s.acked(3, 4, b)
+	s.saw(9, b, a)
+	s.broken(t, Linear, "wrong order")
+	s = tell()
+	s.acked1(1, 2, a)
+	s.acked1(3, 4, b)
+	s.saw(9, b, a)
+	s.broken(t, Linear, "wrong order")
+}
+
+func TestLogOffsetsGivenTwice(t *testing.T) {
+	s := tell()
+	a, b := batch(0, 3, 0xa), batch(2, 3, 0xb)
+	s.acked(1, 3, a)
+	s.acked(2, 4, b)
+	s.broken(t, Linear, "its first offset was given to another batch")
+}
+
+func TestLogChangedRecord(t *testing.T) {
+	s := tell()
+	s.acked(1, 2, batch(0, 3, 0xa))
+	s.saw(4, batch(0, 3, 0xa))
+	s.saw(5, batch(0, 3, 0xc))
+	s.broken(t, Linear, "read another batch at offset 0")
+	s = tell()
+	s.acked(1, 2, batch(0, 3, 0xa))
+	s.saw(4, batch(0, 3, 0xc))
+	s.broken(t, Durable, "acked, but readers found 0..2 #000c there")
+}
+
+func TestLogPhantom(t *testing.T) {
+	a, x := batch(0, 3, 0xa), batch(3, 2, 0xf)
+	s := tell()
+	s.acked(1, 2, a)
+	s.saw(4, a, x)
+	s.read(5, 6, 5)
+	s.broken(t, Linear, "a batch at 3..4 that nobody sent")
+	s = tell()
+	s.acked(1, 2, a)
+	s.saw(4, a, x)
+	s.read(5, 6, 5)
+	s.Crashed()
+	s.ok(t)
+}
+
+func TestLogAppendedTwice(t *testing.T) {
+	s := tell()
+	s.acked(1, 2, batch(0, 3, 0xa))
+	s.saw(4, batch(0, 3, 0xa), batch(3, 3, 0xa))
+	s.Crashed()
+	s.broken(t, Linear, "is there twice")
+	// A retry after an answer got lost is another matter.
+	s = tell()
+	s.unknown(0, batch(0, 3, 0xa))
+	s.acked(1, 2, batch(3, 3, 0xa))
+	s.saw(4, batch(0, 3, 0xa), batch(3, 3, 0xa))
+	s.ok(t)
+}
+
+func TestLogUnknownAppendMayAppearLateOrNever(t *testing.T) {
+	a, b, u := batch(0, 1, 0xa), batch(1, 1, 0xb), batch(0, 1, 0xc)
+	s := tell()
+	s.unknown(0, u)
+	s.acked(1, 2, a)
+	s.acked(3, 4, b)
+	s.read(5, 6, 2)
+	u.Base = 2
+	s.read(50, 60, 3)
+	s.saw(61, a, b, u)
+	s.ok(t)
+	s = tell()
+	s.unknown(0, u)
+	s.acked(1, 2, a)
+	s.read(5, 6, 1)
+	s.saw(61, a)
+	s.ok(t)
+	// but not before it was sent
+	s = tell()
+	s.unknown(100, batch(0, 1, 0xc))
+	s.read(5, 6, 1)
+	s.saw(161, batch(0, 1, 0xc))
+	s.broken(t, Linear, "wrong order: append 0..0")
+}
+
+func TestLogAcks1VisibleLater(t *testing.T) {
+	s := tell()
+	a := batch(0, 3, 0xa)
+	s.acked1(1, 2, a)
+	s.read(3, 4, 0)
+	s.read(5, 6, 3)
+	s.saw(6, a)
+	s.ok(t)
+}
+
+func TestLogAcks1LostOnlyInPowerLoss(t *testing.T) {
+	a, b := batch(0, 3, 0xa), batch(0, 2, 0xb)
+	lose := func(at int, loss bool) story {
+		s := tell()
+		s.acked1(1, 2, a)
+		if loss {
+			s.MayLose(ms * time.Duration(at))
+		}
+		s.acked1(20, 21, b)
+		s.read(30, 31, 2)
+		s.saw(31, b)
+		return s
+	}
+	require.Contains(t, lose(10, true).ok(t).Unverified, "1 appends with acks=1")
+	lose(0, true).broken(t, Linear, "acked, but readers found 0..1 #000b") // the loss came before
+	lose(0, false).broken(t, Linear, "acked, but readers found 0..1 #000b")
+	s := tell() // visible already: then it was flushed
+	s.acked1(1, 2, a)
+	s.read(3, 4, 3)
+	s.MayLose(10 * ms)
+	s.acked1(20, 21, b)
+	s.saw(31, b)
+	v := s.Check()
+	require.Equal(t, Violated, v.Outcome, "%v", v)
+}
+
+func TestLogReadInsideABatch(t *testing.T) {
+	s := tell()
+	a := batch(0, 3, 0xa)
+	s.acked(1, 2, a)
+	s.read(3, 4, 2)
+	s.saw(5, a)
+	s.broken(t, Linear, "inside a batch")
+}
+
+func TestLogHoleIsToldAndItsOffsetsAreChecked(t *testing.T) {
+	a, b, c, d := batch(0, 2, 0xa), batch(2, 2, 0xb), batch(4, 2, 0xc), batch(6, 2, 0xd)
+	hole := func() story {
+		s := tell()
+		s.acked(1, 2, a)
+		s.acked(3, 4, b)
+		s.unknown(5, c)
+		s.acked(7, 8, d)
+		s.saw(20, a, d)
+		s.read(20, 21, 8)
+		return s
+	}
+	require.Equal(t, "contents of 2..5, which nobody read", hole().ok(t).Unverified)
+	s := hole()
+	s.read(9, 10, 4)
+	s.broken(t, Linear, "stale read")
+}
+
+func TestLogPictureAndText(t *testing.T) {
+	s := tell()
+	for i := range int64(100) {
+		b := batch(i, 1, uint64(i))
+		s.acked(int(10*i), int(10*i+5), b)
+		if i != 50 {
+			s.saw(int(10*i+6), b)
+		} else {
+			s.saw(int(10*i+6), batch(i, 1, 0xbad))
+		}
+		s.read(int(10*i+6), int(10*i+7), i+1)
+	}
+	v := s.Check()
+	require.Equal(t, Durable, v.Invariant)
+	require.LessOrEqual(t, v.Window.Len(), 8)
+	require.Contains(t, v.Window.String(), "append 50..50 #0bad")
+	file := filepath.Join(t.TempDir(), "visits-0.html")
+	require.NoError(t, v.Window.WritePicture(file))
+	page, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Contains(t, string(page), "append 50..50")
+}
+
+func BenchmarkLog100kOperations(b *testing.B) {
+	for b.Loop() {
+		s := tell()
+		s.limit = 1 << 14
+		for i := range int64(50_000) {
+			bt := Batch{i * 3, 3, uint64(i) * 7919}
+			s.AppendAcked("p", ms*time.Duration(10*i), ms*time.Duration(10*i+15), -1, bt)
+			s.Saw("c", ms*time.Duration(10*i+2), ms*time.Duration(10*i+25), bt)
+			s.Read("c", ms*time.Duration(10*i+2), ms*time.Duration(10*i+25), bt.Next())
+		}
+		if v := s.Check(); v.Outcome != OK {
+			b.Fatal(fmt.Sprint(v))
+		}
+	}
+}
