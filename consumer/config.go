@@ -1,0 +1,133 @@
+package consumer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	broker "faultline/broker/client"
+	coord "faultline/coord/client"
+)
+
+// Reset says where a group starts that has no committed offset, or one that is out of range.
+type Reset uint8
+
+const (
+	Smallest Reset = iota // at the start of the log
+	Largest               // at its end
+)
+
+// Delivery says when an offset is committed.
+type Delivery uint8
+
+const (
+	// AtLeastOnce commits what the application has processed.
+	AtLeastOnce Delivery = iota
+	// AtMostOnce commits records before it hands them over, up to 100 of a partition at a time. When the consumer crashes or loses
+	// the partition in between, the committed records that were not handed over yet are lost to the group.
+	AtMostOnce
+)
+
+// Config says how to join a group. Zero fields take the default.
+type Config struct {
+	Group string // required
+	// ID names the member; no two members of a group may have the same. Default: the machine's name and a random number, which is not enough
+	// when one process joins the same group twice.
+	ID             string
+	Coord          []string       // addresses of the coordination service ("host:port"); required
+	SessionTimeout time.Duration  // of the session there; a member that is silent so long loses its partitions (default 6 s)
+	Topics         map[string]int // topic -> number of streams; required
+
+	Reset    Reset
+	Delivery Delivery
+	// AutoCommit commits every CommitInterval what was processed, and on every release of a partition. Without it only Commit does. With
+	// AtMostOnce it means nothing.
+	AutoCommit     bool
+	CommitInterval time.Duration // default 1 s
+
+	FetchBytes    int32         // most bytes of one partition in one fetch (default 1 MiB)
+	FetchMinBytes int32         // a fetch waits for so many bytes (default 1) ...
+	MaxWait       time.Duration // ... but no longer than this (default 5 s)
+	// QueueRecords bounds each stream's queue: nothing more is fetched for a stream that has so many records or QueueBytes waiting. A
+	// fetch under way may exceed it once.
+	QueueRecords int // default 10,000
+	QueueBytes   int // default 16 MiB
+
+	// RebalanceRetries is how many attempts in a row may fail before the member stops trying and waits for the next change of the registries, or
+	// for a session time-out, to start anew. Default 0: no limit.
+	RebalanceRetries int
+	// RebalanceBackoff is the pause after the first failed attempt. It doubles with each further one, up to the session time-out, and is
+	// spread by half either way. Default 200 ms.
+	RebalanceBackoff time.Duration
+
+	RequestTimeout time.Duration // for the answer of a broker, besides MaxWait (default 10 s)
+
+	Tap      broker.Tap // sees every request to brokers
+	CoordTap coord.Tap  // sees every operation on the coordination service
+}
+
+func (c Config) withDefaults() (Config, error) {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	def(&c.SessionTimeout, 6*time.Second)
+	def(&c.CommitInterval, time.Second)
+	def(&c.MaxWait, 5*time.Second)
+	def(&c.RebalanceBackoff, 200*time.Millisecond)
+	def(&c.RequestTimeout, 10*time.Second)
+	if c.FetchBytes <= 0 {
+		c.FetchBytes = 1 << 20
+	}
+	if c.FetchMinBytes <= 0 {
+		c.FetchMinBytes = 1
+	}
+	if c.QueueRecords <= 0 {
+		c.QueueRecords = 10_000
+	}
+	if c.QueueBytes <= 0 {
+		c.QueueBytes = 16 << 20
+	}
+	if len(c.Coord) == 0 {
+		return c, fmt.Errorf("join group %q: no address of the coordination service: set Config.Coord", c.Group)
+	}
+	if err := checkName("group", c.Group); err != nil {
+		return c, err
+	}
+	if c.ID != "" {
+		if err := checkName("member id", c.ID); err != nil {
+			return c, err
+		}
+	}
+	if len(c.Topics) == 0 {
+		return c, fmt.Errorf("join group %q: no topics: set Config.Topics", c.Group)
+	}
+	for _, t := range sortedTopics(c.Topics) {
+		if err := checkName("topic", t); err != nil {
+			return c, err
+		}
+		if c.Topics[t] < 1 {
+			return c, fmt.Errorf("join group %q: topic %q with %d streams: want 1 or more", c.Group, t, c.Topics[t])
+		}
+	}
+	return c, nil
+}
+
+// checkName keeps names that become path elements of the registry in bounds.
+func checkName(what, name string) error {
+	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
+		return fmt.Errorf("%s %q: want a name that is not empty, is not a dot path and has no slash", what, name)
+	}
+	return nil
+}
+
+func sortedTopics[V any](topics map[string]V) []string {
+	names := make([]string, 0, len(topics))
+	for t := range topics {
+		names = append(names, t)
+	}
+	slices.Sort(names)
+	return names
+}

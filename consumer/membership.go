@@ -1,0 +1,173 @@
+package consumer
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	coord "faultline/coord/client"
+)
+
+// membership is all that the division of partitions depends on, as read from the registries.
+type membership struct {
+	brokers []brokerState // sorted by id
+	topics  []topicState  // those that this member subscribes to, sorted
+	members []member      // sorted by id
+}
+
+// brokerState is a broker that is up. A broker that went and came back has another czxid.
+type brokerState struct {
+	id, addr string
+	czxid    int64
+}
+
+type topicState struct {
+	name, id string // id: tells a topic from one deleted before, of the same name
+	parts    []placement
+}
+
+type member struct {
+	id     string
+	topics []subscribed // sorted by topic
+}
+
+type subscribed struct {
+	topic   string
+	streams int
+}
+
+func (a *membership) equal(b *membership) bool {
+	return a != nil && b != nil && slices.Equal(a.brokers, b.brokers) &&
+		slices.EqualFunc(a.topics, b.topics, func(x, y topicState) bool {
+			return x.name == y.name && x.id == y.id && slices.Equal(x.parts, y.parts)
+		}) &&
+		slices.EqualFunc(a.members, b.members, func(x, y member) bool {
+			return x.id == y.id && slices.Equal(x.topics, y.topics)
+		})
+}
+
+func (a *membership) has(id string) bool {
+	return slices.ContainsFunc(a.members, func(m member) bool { return m.id == id })
+}
+
+func (a *membership) broker(id string) (brokerState, bool) {
+	for _, b := range a.brokers {
+		if b.id == id {
+			return b, true
+		}
+	}
+	return brokerState{}, false
+}
+
+// task is one partition that a member is to own.
+type task struct {
+	topic     string
+	partition int32
+	stream    int
+	broker    brokerState
+}
+
+// divide gives the partitions that fall to the member, in the order in which they are claimed. Available are the partitions whose
+// broker is up.
+func (a *membership) divide(id string) []task {
+	var tasks []task
+	for _, t := range a.topics {
+		var available []int32
+		leaders := map[int32]brokerState{}
+		for _, p := range t.parts {
+			if b, up := a.broker(p.leader); up {
+				available = append(available, p.partition)
+				leaders[p.partition] = b
+			}
+		}
+		members := map[string]int{}
+		for _, m := range a.members {
+			for _, s := range m.topics {
+				if s.topic == t.name {
+					members[m.id] = s.streams
+				}
+			}
+		}
+		for _, share := range assign(available, members, id) {
+			for _, p := range share.partitions {
+				tasks = append(tasks, task{t.name, p, share.stream, leaders[p]})
+			}
+		}
+	}
+	return tasks
+}
+
+// readMembership reads the registries and leaves a watch on everything that the result depends on, so that no later change goes
+// unseen: also on lists that are empty now, and on topics that do not exist yet. A node that vanishes while it is read counts as gone.
+func (g *Group) readMembership(s *session) (*membership, error) {
+	now := &membership{}
+	ids, _, err := s.client.Children(brokersPath, true)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		data, stat, err := s.client.Get(brokersPath+"/"+id, true)
+		if errors.Is(err, coord.ErrNoNode) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		addr, err := decodeBroker(data)
+		if err != nil {
+			return nil, fmt.Errorf("%s/%s: %w", brokersPath, id, err)
+		}
+		now.brokers = append(now.brokers, brokerState{id, addr, stat.Czxid})
+	}
+	for _, name := range g.topics {
+		t, err := s.readTopic(name)
+		if err != nil {
+			return nil, err
+		}
+		now.topics = append(now.topics, t)
+	}
+	ids, _, err = s.client.Children(g.paths.ids, true)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		data, _, err := s.client.Get(g.paths.id(id), false) // it never changes, it only comes and goes
+		if errors.Is(err, coord.ErrNoNode) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		topics, err := decodeSubscription(data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", g.paths.id(id), err)
+		}
+		m := member{id: id}
+		for _, t := range sortedTopics(topics) {
+			m.topics = append(m.topics, subscribed{t, topics[t]})
+		}
+		now.members = append(now.members, m)
+	}
+	return now, nil
+}
+
+// readTopic reads a topic's node. One that does not exist has no partitions, and a watch waits for it.
+func (s *session) readTopic(name string) (topicState, error) {
+	path := topicsPath + "/" + name
+	for {
+		data, _, err := s.client.Get(path, true)
+		if err == nil {
+			id, parts, err := decodeTopic(data)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", path, err)
+			}
+			return topicState{name, id, parts}, err
+		}
+		if !errors.Is(err, coord.ErrNoNode) {
+			return topicState{}, err
+		}
+		if _, found, err := s.client.Exists(path, true); err != nil || !found {
+			return topicState{name: name}, err
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package consumer
+
+import (
+	"errors"
+	"fmt"
+
+	coord "faultline/coord/client"
+	"faultline/sim/machine"
+)
+
+// readOffset reads the committed offset of a claim. None is no error.
+func (g *Group) readOffset(s *session, c *claim) error {
+	data, stat, err := s.client.Get(c.offsetPath, false)
+	if errors.Is(err, coord.ErrNoNode) {
+		c.committed, c.version = -1, -1
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	offset, err := decodeOffset(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.offsetPath, err)
+	}
+	c.committed, c.version = offset, stat.Version
+	return nil
+}
+
+// target is an offset that is to be committed: the next one to read.
+type target struct {
+	c    *claim
+	cur  *cursor
+	next int64
+}
+
+// due tells whether the registry does not know the target yet. Below what is committed it goes only when the application went back.
+func (t target) due() bool {
+	return t.next > t.c.committed || t.cur.rewind.Load() && t.next >= 0 && t.next != t.c.committed
+}
+
+// processedOf lists what the application has processed of the claims. Only this is ever committed with AtLeastOnce: not what was fetched, queued or
+// handed over.
+func (g *Group) processedOf(claims []*claim) []target {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	targets := make([]target, 0, len(claims))
+	for _, c := range claims {
+		targets = append(targets, target{c, c.cursor, c.cursor.processed.Load()})
+	}
+	return targets
+}
+
+// commitStanding commits what was processed of the claims that stand now.
+func (g *Group) commitStanding() error {
+	g.committing.Lock()
+	defer g.committing.Unlock()
+	g.mu.Lock()
+	s, claims := g.session, g.claims
+	g.mu.Unlock()
+	if len(claims) == 0 {
+		return nil
+	}
+	return g.commit(s, g.processedOf(claims))
+}
+
+// maxTargets bounds one transaction.
+const maxTargets = 64
+
+// commit writes the targets. Each write is one transaction with the check that the owner node is still there: the session being alive, it is ours
+// then, so no offset is written by somebody who lost the partition. The version of the offset's node is checked too: a write of
+// unknown outcome cannot take effect after a later one.
+//
+// It goes on until every target is written, or its claim is lost, or the session is over. Called with committing held. ErrNotCommitted.
+func (g *Group) commit(s *session, targets []target) error {
+	var failed error
+	for {
+		batch := targets[:0]
+		for _, t := range targets {
+			if t.due() {
+				batch = append(batch, t)
+			}
+		}
+		targets = batch
+		if len(targets) == 0 {
+			return failed
+		}
+		batch = batch[:min(len(batch), maxTargets)]
+		ops := make([]coord.Op, 0, 2*len(batch))
+		for _, t := range batch {
+			ops = append(ops, coord.CheckOp(t.c.owner, 0))
+			if t.c.version < 0 {
+				ops = append(ops, coord.CreateOp(t.c.offsetPath, encodeOffset(t.next), coord.Persistent))
+			} else {
+				ops = append(ops, coord.SetOp(t.c.offsetPath, encodeOffset(t.next), t.c.version))
+			}
+		}
+		err := s.client.Multi(ops...)
+		if err == nil {
+			for _, t := range batch {
+				t.c.version++
+				g.committed(t)
+			}
+			continue
+		}
+		var refused *coord.MultiError
+		if errors.As(err, &refused) && refused.Index >= 0 && refused.Index < len(ops) {
+			t := batch[refused.Index/2]
+			if refused.Index%2 == 0 {
+				g.lost(t.c)
+				failed = fmt.Errorf("%s: %w: the partition was lost", t.c.subject, ErrNotCommitted)
+				targets = append(targets[:refused.Index/2], targets[refused.Index/2+1:]...)
+				continue
+			}
+		}
+		// Refused because the node is not as we knew it, or nobody knows what happened: look, then write what is still due.
+		for {
+			if !g.goOn(s, err) {
+				return fmt.Errorf("%s and %d more: %w: %w", batch[0].c.subject, len(targets)-1, ErrNotCommitted, err)
+			}
+			if err = g.lookAgain(s, batch); err == nil {
+				break
+			}
+		}
+	}
+}
+
+// lookAgain reads the committed offsets of the targets and notes those that turn out to be written.
+func (g *Group) lookAgain(s *session, targets []target) error {
+	for _, t := range targets {
+		if err := s.client.EnsurePath(g.paths.offsets + "/" + t.c.topic); err != nil {
+			return err
+		}
+		known := t.c.version
+		if err := g.readOffset(s, t.c); err != nil {
+			return err
+		}
+		if t.c.committed == t.next && t.c.version == known+1 {
+			g.committed(t)
+		}
+	}
+	return nil
+}
+
+func (g *Group) committed(t target) {
+	t.c.committed = t.next
+	g.trace(machine.ConsumerCommitted, t.c.subject, t.next)
+}

@@ -1,0 +1,110 @@
+package consumer
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+)
+
+// The registries that all groups share; brokers write them.
+const (
+	brokersPath = "/brokers/ids"
+	topicsPath  = "/brokers/topics"
+)
+
+// registry names the nodes of one group.
+type registry struct {
+	ids, owners, offsets string
+}
+
+func newRegistry(group string) registry {
+	root := "/consumers/" + group
+	return registry{ids: root + "/ids", owners: root + "/owners", offsets: root + "/offsets"}
+}
+
+func (r registry) id(member string) string { return r.ids + "/" + member }
+
+func (r registry) owner(topic string, partition int32) string {
+	return r.owners + "/" + topic + "/" + strconv.Itoa(int(partition))
+}
+
+func (r registry) offset(topic string, partition int32) string {
+	return r.offsets + "/" + topic + "/" + strconv.Itoa(int(partition))
+}
+
+// subscription is the data of a member's node, in the layout of Kafka's own registry consumer.
+type subscription struct {
+	Version int            `json:"version"`
+	Topics  map[string]int `json:"subscription"` // topic -> streams
+}
+
+func encodeSubscription(topics map[string]int) []byte {
+	b, err := json.Marshal(subscription{Version: 1, Topics: topics})
+	if err != nil {
+		panic(err) // a map of strings to ints always encodes
+	}
+	return b
+}
+
+func decodeSubscription(data []byte) (map[string]int, error) {
+	var s subscription
+	if err := json.Unmarshal(data, &s); err != nil {
+		return nil, fmt.Errorf("subscription %.100q: %w", data, err)
+	}
+	return s.Topics, nil
+}
+
+// decodeBroker returns the address of a broker's node.
+func decodeBroker(data []byte) (string, error) {
+	var b struct {
+		Host string `json:"host"`
+		Port int    `json:"port"`
+	}
+	if err := json.Unmarshal(data, &b); err != nil {
+		return "", fmt.Errorf("broker %.100q: %w", data, err)
+	}
+	if b.Host == "" || b.Port <= 0 {
+		return "", fmt.Errorf("broker %.100q: it has no host or port", data)
+	}
+	return net.JoinHostPort(b.Host, strconv.Itoa(b.Port)), nil
+}
+
+// placement is a partition and the broker that leads it.
+type placement struct {
+	partition int32
+	leader    string // broker id, as its node is named
+}
+
+// decodeTopic returns the topic's identity and its partitions, sorted.
+func decodeTopic(data []byte) (id string, parts []placement, err error) {
+	var t struct {
+		ID         string             `json:"id"`
+		Partitions map[string][]int32 `json:"partitions"`
+	}
+	if err := json.Unmarshal(data, &t); err != nil {
+		return "", nil, fmt.Errorf("topic %.100q: %w", data, err)
+	}
+	for _, name := range sortedTopics(t.Partitions) {
+		p, err := strconv.ParseInt(name, 10, 32)
+		if err != nil || p < 0 {
+			return "", nil, fmt.Errorf("topic %.100q: %q is no partition number", data, name)
+		}
+		if replicas := t.Partitions[name]; len(replicas) > 0 {
+			parts = append(parts, placement{int32(p), strconv.Itoa(int(replicas[0]))})
+		}
+	}
+	slices.SortFunc(parts, func(a, b placement) int { return int(a.partition) - int(b.partition) })
+	return t.ID, parts, nil
+}
+
+func encodeOffset(offset int64) []byte { return strconv.AppendInt(nil, offset, 10) }
+
+func decodeOffset(data []byte) (int64, error) {
+	n, err := strconv.ParseInt(string(data), 10, 64)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("committed offset %.100q: want a decimal number, 0 or more", data)
+	}
+	return n, nil
+}

@@ -1,0 +1,185 @@
+package consumer
+
+import (
+	"time"
+
+	"faultline/sim/machine"
+)
+
+// Stream hands over the records of its partitions, one after the other. It belongs to one task at a time; the streams of a member
+// are independent of each other.
+type Stream struct {
+	g     *Group
+	topic string
+	more  machine.Cond // a chunk came, the claims changed, the group closes
+
+	// Group.mu guards these.
+	queue   []*chunk
+	records int  // in the queue
+	bytes   int  // in the queue
+	busy    bool // a chunk was taken and the task has not come back for the next
+
+	// Only the task that calls Next looks at these.
+	reader reader
+	ready  bool    // reader stands at a record that was not handed over yet
+	done   *cursor // of the record handed over last; nil when it counts as processed already
+	after  int64   // the offset after it
+}
+
+// amoWindow is how many offsets AtMostOnce commits ahead.
+const amoWindow = 100
+
+// Topic is the topic of the stream.
+func (s *Stream) Topic() string { return s.topic }
+
+// Next returns the next record; it blocks until there is one. Calling it says that the record it returned before is processed.
+//
+// Errors: ErrClosed after Close; *CorruptError when a batch does not decode, again with every call until a Seek.
+func (s *Stream) Next() (Message, error) {
+	if s.done != nil {
+		s.done.processed.Store(s.after)
+		s.done = nil
+	}
+	g := s.g
+	for {
+		if s.reader.chunk == nil {
+			if err := s.take(); err != nil {
+				return Message{}, err
+			}
+		}
+		cur := s.reader.chunk.cursor
+		c := cur.claim
+		if !s.ready {
+			ok, err := s.reader.next()
+			if err != nil && cur.live.Load() {
+				return Message{}, &CorruptError{c.topic, c.partition, max(s.reader.chunk.from, cur.processed.Load()), err}
+			}
+			if !ok {
+				s.drop()
+				continue
+			}
+			s.ready = true
+		}
+		r := &s.reader.it.Record
+		if g.cfg.Delivery == AtMostOnce && r.Offset >= cur.cleared && cur.live.Load() {
+			if !s.clear(cur, min(s.reader.chunk.next, r.Offset+amoWindow)) {
+				continue
+			}
+		}
+		// From the two checks to the hand-over there is no scheduling point: claim and lease hold at this very moment.
+		if !cur.live.Load() {
+			s.drop()
+			continue
+		}
+		if !c.session.holds() {
+			if err := s.awaitLease(cur); err != nil {
+				return Message{}, err
+			}
+			continue
+		}
+		g.m.Trace(machine.Event{Kind: machine.ConsumerHanded, Subject: c.subject, Detail: g.id, A: r.Offset})
+		s.ready = false
+		s.done, s.after = cur, r.Offset+1
+		return Message{Topic: c.topic, Partition: c.partition, Record: *r}, nil
+	}
+}
+
+// drop forgets the rest of the current chunk.
+func (s *Stream) drop() {
+	s.reader.chunk, s.reader.batch, s.ready = nil, false, false
+}
+
+// take waits for the next chunk.
+func (s *Stream) take() error {
+	g := s.g
+	g.mu.Lock()
+	if s.busy {
+		s.busy = false
+		g.touch()
+	}
+	for {
+		if g.closing {
+			g.mu.Unlock()
+			return ErrClosed
+		}
+		if len(s.queue) > 0 {
+			break
+		}
+		s.more.Wait()
+	}
+	full := s.full()
+	ch := s.queue[0]
+	s.queue[0] = nil
+	s.queue = s.queue[1:]
+	s.records -= ch.records
+	s.bytes -= len(ch.rest)
+	s.busy = true
+	g.touch()
+	if full && !s.full() {
+		g.room()
+	}
+	g.mu.Unlock()
+	s.reader.chunk = ch
+	g.m.Work(machine.Work{Records: ch.records, Copied: int64(len(ch.rest))})
+	return nil
+}
+
+// clear commits the records below next before they are handed over.
+func (s *Stream) clear(cur *cursor, next int64) bool {
+	if s.g.commitAhead(cur, next) {
+		cur.cleared = next
+		return true
+	}
+	if cur.live.Load() {
+		// Not committed, and yet ours: the group closes and its time is over. take tells.
+		s.drop()
+	}
+	return false
+}
+
+// awaitLease waits until the session is surely alive again, or the claim ends with it. Pings renew the lease without an event, so it looks now and then.
+func (s *Stream) awaitLease(cur *cursor) error {
+	g := s.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closing {
+		return ErrClosed
+	}
+	if cur.live.Load() && !cur.claim.session.holds() {
+		s.more.WaitTimeout(max(g.cfg.SessionTimeout/10, 10*time.Millisecond))
+	}
+	return nil
+}
+
+// full tells whether nothing more is to be fetched for the stream now. Called with the lock held.
+func (s *Stream) full() bool {
+	return s.records >= s.g.cfg.QueueRecords || s.bytes >= s.g.cfg.QueueBytes
+}
+
+// push queues a chunk. Called with the lock held.
+func (s *Stream) push(ch *chunk) {
+	s.queue = append(s.queue, ch)
+	s.records += ch.records
+	s.bytes += len(ch.rest)
+	s.more.Signal()
+}
+
+// purge drops chunks whose cursor is no longer live. Called with the lock held.
+func (s *Stream) purge() {
+	full := s.full()
+	kept := s.queue[:0]
+	for _, ch := range s.queue {
+		if ch.cursor.live.Load() {
+			kept = append(kept, ch)
+		} else {
+			s.records -= ch.records
+			s.bytes -= len(ch.rest)
+		}
+	}
+	clear(s.queue[len(kept):])
+	s.queue = kept
+	if full && !s.full() {
+		s.g.room()
+	}
+	s.more.Broadcast()
+}
