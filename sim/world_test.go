@@ -354,6 +354,8 @@ func TestClockOffsetDriftAndSpans(t *testing.T) {
 			require.GreaterOrEqual(t, c.Uptime(now+world)-up, d, "never early")
 			require.LessOrEqual(t, c.Uptime(now+world)-up, d+2, "nor late")
 			now += world
+			require.InDelta(t, float64(now), float64(c.World(c.Uptime(now))), 2, "World is the inverse of Uptime")
+			require.LessOrEqual(t, c.World(c.Uptime(now-world/2)), now-world/2+2, "also for the past")
 			require.GreaterOrEqual(t, c.Uptime(now), up)
 			up = c.Uptime(now)
 		}

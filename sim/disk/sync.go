@@ -7,6 +7,7 @@ type flight struct {
 	n      *node
 	pages  []captured
 	size   int64
+	reach  int64 // smallest length between the durable state and the capture
 	cut    int64 // smallest length since the capture
 	mtime  time.Time
 	end    time.Duration // when the device is done
@@ -27,7 +28,7 @@ func (m *Model) capture(n *node, now time.Duration) *flight {
 	} else {
 		fl = new(flight)
 	}
-	fl.n, fl.size, fl.cut, fl.mtime = n, n.size, n.size, n.mtime
+	fl.n, fl.size, fl.reach, fl.cut, fl.mtime = n, n.size, n.cut, n.size, n.mtime
 	m.transferDirty(n, len(n.dirty), now)
 	for i, pg := range n.dirty {
 		s := n.peekSlot(int64(pg))
@@ -56,6 +57,12 @@ func (m *Model) land(fl *flight) {
 		}
 		s.flags &^= unsynced
 		s.flight = nil
+	}
+	// The truncation is durable too: it also cut pages that an earlier, failed Sync has left behind.
+	for pg := fl.reach / PageBytes; pg*PageBytes < n.synced; pg++ {
+		if s := n.peekSlot(pg); s != nil && s.flags&orphan != 0 && s.old != nil {
+			clear(s.old[max(fl.reach-pg*PageBytes, 0):])
+		}
 	}
 	n.synced, n.cut, n.syncedTime = fl.size, fl.cut, fl.mtime
 	m.endFlight(fl)

@@ -3,7 +3,6 @@ package disk
 import (
 	"hash/fnv"
 	"math/rand/v2"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -81,13 +80,13 @@ func (w *fakeWorld) killable(fn func()) (dead bool) {
 
 // rig is a disk with a process on it.
 type rig struct {
-	t testing.TB
+	t require.TestingT
 	w *fakeWorld
 	m *Model
 	d machine.Disk
 }
 
-func newRig(t testing.TB, seed uint64, cfg Config) *rig {
+func newRig(t require.TestingT, seed uint64, cfg Config) *rig {
 	r := &rig{t: t, w: newWorld(seed), m: New("disk", cfg)}
 	r.attach()
 	return r

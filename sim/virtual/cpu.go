@@ -1,0 +1,58 @@
+package virtual
+
+import (
+	"time"
+
+	"faultline/sim/machine"
+)
+
+// CPU is the processor part of a hardware profile: what work costs. Zero costs nothing.
+type CPU struct {
+	Cores   int           // default 4
+	Request time.Duration // per protocol request
+	Record  time.Duration // per record
+	Syscall time.Duration // per system call
+	Copy    int64         // bytes copied per second
+	Sum     int64         // bytes checksummed per second
+}
+
+// cost is the time of one core for the work.
+func (c *CPU) cost(w machine.Work) time.Duration {
+	d := time.Duration(w.Requests)*c.Request + time.Duration(w.Records)*c.Record + time.Duration(w.Syscalls)*c.Syscall
+	if c.Copy > 0 {
+		d += time.Duration(w.Copied * int64(time.Second) / c.Copy)
+	}
+	if c.Sum > 0 {
+		d += time.Duration(w.Summed * int64(time.Second) / c.Sum)
+	}
+	return d
+}
+
+// cores are the queues of one computer's processor: each core does one piece of work after the other.
+type cores struct {
+	free []time.Duration // when each core is done with what it has
+	slow float64         // how many times slower than normal
+}
+
+func newCores(n int) cores {
+	if n <= 0 {
+		n = 4
+	}
+	return cores{free: make([]time.Duration, n), slow: 1}
+}
+
+// occupy gives the work to the core that is free first and returns when it is done.
+func (c *cores) occupy(now, d time.Duration) time.Duration {
+	first := 0
+	for i, t := range c.free {
+		if t < c.free[first] {
+			first = i
+		}
+	}
+	if c.slow != 1 {
+		d = time.Duration(float64(d) * c.slow)
+	}
+	done := max(now, c.free[first]) + d
+	c.free[first] = done
+	return done
+}
