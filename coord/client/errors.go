@@ -3,6 +3,8 @@ package client
 import (
 	"errors"
 	"fmt"
+
+	"faultline/coord/jute"
 )
 
 // Errors of calls, wrapped with the operation and path. Use errors.Is.
@@ -40,3 +42,28 @@ func (e *MultiError) Error() string {
 }
 
 func (e *MultiError) Unwrap() error { return e.Err }
+
+// errorOf translates a reply's code.
+func errorOf(code jute.Code) error {
+	switch code {
+	case jute.OK:
+		return nil
+	case jute.NoNode:
+		return ErrNoNode
+	case jute.NodeExists:
+		return ErrNodeExists
+	case jute.BadVersion:
+		return ErrBadVersion
+	case jute.NotEmpty:
+		return ErrNotEmpty
+	case jute.NoChildrenForEphemerals:
+		return ErrNoChildrenForEphemerals
+	case jute.BadArguments, jute.MarshallingError:
+		return ErrBadArguments
+	case jute.Unimplemented:
+		return ErrUnimplemented
+	case jute.SessionExpired:
+		return ErrSessionExpired
+	}
+	return fmt.Errorf("the server refused: %s", code)
+}
