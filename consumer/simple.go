@@ -75,7 +75,7 @@ func (s *Simple) Offset(topic string, partition int32, ts int64) (offset, timest
 	return s.cluster.Offset(topic, partition, ts)
 }
 
-// Close ends all connections, and with them every Next under way, which then returns ErrClosed.
+// Close ends the connections. A Next under way returns ErrClosed once its fetch is over, which takes MaxWait at most.
 func (s *Simple) Close() { s.cluster.Close() }
 
 // Reader reads one partition from an offset on. It belongs to one task.
@@ -102,15 +102,15 @@ func (r *Reader) Position() int64 { return r.position }
 // End is the first offset that was not visible at the last fetch; -1 before the first.
 func (r *Reader) End() int64 { return r.end }
 
-// Seek makes offset the next one.
-func (r *Reader) Seek(offset int64) {
+// SeekTo makes offset the next one.
+func (r *Reader) SeekTo(offset int64) {
 	r.position = offset
 	r.records.chunk, r.records.batch = nil, false
 }
 
 // Next returns the next record; it blocks until there is one. Brokers that are away are waited for.
 //
-// Errors: *OutOfRangeError, with the offsets that there are to go to (Seek); *CorruptError; ErrClosed; ErrUnknownTopic of the broker client for a topic or
+// Errors: *OutOfRangeError, with the offsets that there are to go to (SeekTo); *CorruptError; ErrClosed; ErrUnknownTopic of the broker client for a topic or
 // partition that does not exist.
 func (r *Reader) Next() (Message, error) {
 	for {
