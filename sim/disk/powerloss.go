@@ -12,8 +12,10 @@ func (m *Model) PowerLoss(stream func(purpose, entity string) *rand.Rand) {
 	m.notify(Event{Kind: PowerLost})
 	m.epoch++
 	m.losses++
-	for i, c := range m.pending {
-		key := fmt.Sprintf("%s/%s#%d@%d", m.name, c.node.key, i, m.losses)
+	nth := map[*node]int{} // of a node's changes, so that those of others shift nothing
+	for _, c := range m.pending {
+		nth[c.node]++
+		key := fmt.Sprintf("%s/%s/%d@%d", m.name, c.node.key, nth[c.node], m.losses)
 		if stream("disk/power-loss/entry", key).IntN(2) == 0 {
 			m.apply(c)
 		}

@@ -1,0 +1,311 @@
+package disk
+
+import (
+	"bytes"
+	"io/fs"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"faultline/sim/machine"
+)
+
+func (r *rig) inject(f Fault) {
+	if f.ID == "" {
+		f.ID = "x"
+	}
+	require.NoError(r.t, r.m.Inject(f))
+}
+
+func TestErrorFailsTheOperationsItNames(t *testing.T) {
+	ops := map[string]struct {
+		op  Ops
+		run func(r *rig, f machine.File) error
+	}{
+		"read":     {OpRead, func(r *rig, f machine.File) error { _, err := f.Pread(make([]byte, 1), 0); return err }},
+		"write":    {OpWrite, func(r *rig, f machine.File) error { _, err := f.Pwrite(fill('b', 9000), 0); return err }},
+		"sync":     {OpSync, func(r *rig, f machine.File) error { return f.Sync() }},
+		"truncate": {OpTruncate, func(r *rig, f machine.File) error { return f.Truncate(1) }},
+		"open":     {OpOpen, func(r *rig, f machine.File) error { _, err := r.d.Open("d/f", 0); return err }},
+		"create":   {OpCreate, func(r *rig, f machine.File) error { _, err := r.d.Open("d/g", machine.Create); return err }},
+		"mkdir":    {OpMkdir, func(r *rig, f machine.File) error { return r.d.Mkdir("d/e") }},
+		"remove":   {OpRemove, func(r *rig, f machine.File) error { return r.d.Remove("d/f") }},
+		"rename":   {OpRename, func(r *rig, f machine.File) error { return r.d.Rename("d/f", "d/g") }},
+		"readdir":  {OpReadDir, func(r *rig, f machine.File) error { _, err := r.d.ReadDir("d"); return err }},
+		"stat":     {OpStat, func(r *rig, f machine.File) error { _, err := r.d.Stat("d/f"); return err }},
+		"syncdir":  {OpSyncDir, func(r *rig, f machine.File) error { return r.d.SyncDir("d") }},
+	}
+	for name, c := range ops {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 1, Config{})
+			require.NoError(t, r.d.Mkdir("d"))
+			f := r.open("d/f", machine.Create)
+			r.write(f, fill('a', 100), 0)
+			before := r.state()
+			r.inject(Fault{ID: "elsewhere", Kind: Error, Ops: c.op, Path: "other/**"})
+			r.inject(Fault{Kind: Error, Ops: c.op, Path: "d**"})
+			err := c.run(r, f)
+			require.ErrorIs(t, err, machine.ErrIO)
+			require.ErrorContains(t, err, "d", "the error names the path")
+			require.True(t, r.m.Heal("x"))
+			require.Equal(t, before, r.state(), "it changed nothing")
+			require.NoError(t, c.run(r, f))
+		})
+	}
+}
+
+func TestErrorByCountEndsByItself(t *testing.T) {
+	r := newRig(t, 1, Config{})
+	f := r.put("f", fill('a', 10))
+	r.inject(Fault{Kind: Error, Ops: OpRead, Count: 2})
+	for i := range 4 {
+		_, err := f.Pread(make([]byte, 1), 0)
+		require.Equal(t, i < 2, err != nil)
+	}
+	require.Equal(t, 2, r.m.Faults()[0].Hits)
+}
+
+func TestErrorByProbabilityDependsOnNothingElse(t *testing.T) {
+	run := func(others bool) (failed []int) {
+		r := newRig(t, 3, Config{})
+		f, g := r.put("f", fill('a', 10)), r.put("g", fill('a', 10))
+		if others {
+			r.inject(Fault{ID: "other", Kind: Slow, Probability: 0.5, Delay: time.Second})
+		}
+		r.inject(Fault{Kind: Error, Ops: OpRead, Probability: 0.2})
+		for i := range 200 {
+			if _, err := f.Pread(make([]byte, 1), 0); err != nil {
+				failed = append(failed, i)
+			}
+			if others {
+				_, _ = g.Pread(make([]byte, 1), 0)
+			}
+		}
+		return failed
+	}
+	require.InDelta(t, 40, len(run(false)), 25)
+	require.Equal(t, run(false), run(true))
+}
+
+func TestShortMovesLessThanAskedAndAtLeastOneByte(t *testing.T) {
+	r := newRig(t, 1, Config{})
+	f := r.put("f", nil)
+	r.inject(Fault{Kind: Short})
+	content := bytes.Repeat([]byte("0123456789"), 1000)
+	k, err := f.Pwrite(content, 0)
+	require.NoError(t, err)
+	require.Less(t, k, len(content))
+	require.Positive(t, k)
+	r.write(f, content, 0)
+	require.Equal(t, content, r.content(f))
+}
+
+func TestSlowDelaysByItsDelay(t *testing.T) {
+	r := newRig(t, 1, Config{})
+	f := r.put("f", fill('a', 10))
+	r.inject(Fault{Kind: Slow, Ops: OpRead, Delay: time.Second})
+	start := r.w.now
+	_, err := f.Pread(make([]byte, 1), 0)
+	require.NoError(t, err)
+	require.Equal(t, time.Second+time.Microsecond, r.w.now-start)
+}
+
+func TestStallHoldsUntilHealedAndPromisesNothing(t *testing.T) {
+	r := newRig(t, 1, Config{})
+	f := r.put("f", nil)
+	r.write(f, fill('a', 10), 0)
+	r.inject(Fault{Kind: Stall, Ops: OpSync, Path: "f"})
+	start := r.w.now
+	waits := 0
+	var hook func()
+	hook = func() {
+		waits++
+		v, ok := r.m.File("f")
+		require.True(t, ok)
+		require.Zero(t, v.Synced)
+		if waits == 100 {
+			r.m.Heal("x")
+			return
+		}
+		r.w.meanwhile = hook
+	}
+	r.w.meanwhile = hook
+	require.NoError(t, f.Sync())
+	require.GreaterOrEqual(t, r.w.now-start, time.Second)
+	v, _ := r.m.File("f")
+	require.EqualValues(t, 10, v.Synced)
+}
+
+func TestFullTakesWhatFits(t *testing.T) {
+	for _, byFault := range []bool{false, true} {
+		r := newRig(t, 1, Config{})
+		if !byFault {
+			r = newRig(t, 1, Config{Capacity: 3 * PageBytes})
+		} else {
+			r.inject(Fault{Kind: Full, Bytes: 3 * PageBytes})
+		}
+		f := r.put("f", fill('a', 100))
+		k, err := machine.WriteFull(f, fill('b', 20000), 100)
+		require.ErrorIs(t, err, machine.ErrNoSpace)
+		require.Equal(t, 3*PageBytes-100, k)
+		require.EqualValues(t, 3*PageBytes, r.m.Used())
+		r.write(f, fill('c', 100), 0) // what has its page is still writable
+		require.NoError(t, f.Sync())
+
+		g := r.open("g", machine.Create)
+		_, err = g.Pwrite([]byte("x"), 0)
+		require.ErrorIs(t, err, machine.ErrNoSpace)
+		require.NoError(t, f.Truncate(PageBytes))
+		r.write(g, fill('x', 2*PageBytes), 0)
+
+		require.NoError(t, r.d.Remove("g"))
+		require.EqualValues(t, 3*PageBytes, r.m.Used(), "an open file keeps its space")
+		require.NoError(t, g.Close())
+		require.EqualValues(t, PageBytes, r.m.Used())
+		if byFault {
+			r.m.HealAll()
+			r.write(f, fill('d', 100000), 0)
+		}
+		checkPages(t, r.m)
+	}
+}
+
+func TestFailedSyncLosesBytesThatTheCacheDrops(t *testing.T) {
+	lost, kept := 0, 0
+	for seed := range uint64(40) {
+		r := newRig(t, seed, Config{Cache: 4 * extentBytes})
+		f := r.put("f", fill('a', PageBytes))
+		r.write(f, fill('b', PageBytes), 0)
+		r.inject(Fault{Kind: Error, Ops: OpSync, Count: 1})
+		require.ErrorIs(t, f.Sync(), machine.ErrIO)
+		require.Equal(t, fill('b', PageBytes), r.content(f), "still cached")
+		v, _ := r.m.File("f")
+		p := make([]byte, PageBytes)
+		_, _ = v.ReadSyncedAt(p, 0)
+		require.Equal(t, fill('a', PageBytes), p, "not promised")
+		r.put("g", fill('g', 8*extentBytes)) // pushes f out of the cache
+		switch got := r.content(f); got[0] {
+		case 'a':
+			lost++
+		case 'b':
+			kept++
+		}
+		checkPages(t, r.m)
+	}
+	require.Positive(t, lost)
+	require.Positive(t, kept)
+}
+
+func TestSyncsOfAFileInFlightFailTogether(t *testing.T) {
+	r := newRig(t, 1, Config{})
+	f := r.put("f", nil)
+	r.write(f, fill('a', 10), 0)
+	n := r.m.root.entries["f"]
+	first := r.m.capture(n, r.w.now)
+	r.write(f, fill('b', 10), 10)
+	second := r.m.capture(n, r.w.now)
+	for _, fl := range n.flights {
+		fl.failed = true
+	}
+	r.m.fail(first)
+	require.True(t, second.failed)
+	r.m.land(second)
+	require.Empty(t, n.flights)
+}
+
+func TestRotShowsUntilHealedOrWritten(t *testing.T) {
+	r := newRig(t, 1, Config{})
+	f := r.put("f", fill('a', 10000))
+	r.write(f, fill('b', 10000), 10000) // not durable: does not rot
+	truth := r.content(f)
+	r.inject(Fault{Kind: Rot, Path: "f", Count: 3, Probability: 0.3})
+	rotten := r.content(f)
+	flipped := 0
+	for i := range truth {
+		if d := truth[i] ^ rotten[i]; d != 0 {
+			require.Zero(t, d&(d-1), "one bit")
+			require.Less(t, i, 2*PageBytes)
+			flipped++
+		}
+	}
+	require.Equal(t, 3, flipped)
+	v, _ := r.m.File("f")
+	p := make([]byte, 10000)
+	_, _ = v.ReadAt(p, 0)
+	require.Equal(t, truth[:10000], p, "oracles see the truth")
+	r.powerLoss()
+	f = r.open("f", 0)
+	require.NotEqual(t, truth[:10000], r.content(f)[:10000], "rot survives")
+	r.m.Heal("x")
+	require.Equal(t, truth[:10000], r.content(f)[:10000])
+
+	r.inject(Fault{Kind: Rot})
+	require.NotEqual(t, truth[:10000], r.content(f)[:10000])
+	r.write(f, fill('c', 10000), 0)
+	require.Equal(t, fill('c', 10000), r.content(f)[:10000])
+}
+
+func TestMisdirectedWriteLeavesTheRightPageAndHitsAWrongOne(t *testing.T) {
+	r := newRig(t, 1, Config{})
+	f := r.put("f", append(fill('a', PageBytes), fill('b', PageBytes)...))
+	r.inject(Fault{Kind: Misdirect, Count: 1})
+	r.write(f, fill('X', 1000), 100)
+	got := r.content(f)
+	require.Equal(t, fill('a', PageBytes), got[:PageBytes], "reads as before")
+	meant := append(append(fill('a', 100), fill('X', 1000)...), fill('a', 436)...) // whole sectors
+	require.Equal(t, append(meant, fill('b', PageBytes-1536)...), got[PageBytes:])
+	r.m.Heal("x")
+	require.Equal(t, append(append(fill('a', 100), fill('X', 1000)...), append(fill('a', PageBytes-1100), fill('b', PageBytes)...)...), r.content(f))
+}
+
+func TestFaultsAreListedLeftOutAndRefused(t *testing.T) {
+	r := newRig(t, 1, Config{})
+	r.m.LeaveOut("gone")
+	r.inject(Fault{ID: "gone", Kind: Error})
+	require.Empty(t, r.m.Faults())
+	r.inject(Fault{ID: "a", Kind: Slow, Path: "log/*", Delay: time.Second, Probability: 0.5, Count: 3})
+	r.inject(Fault{ID: "b", Kind: Full, Bytes: 10})
+	require.Len(t, r.m.Faults(), 2)
+	require.Equal(t, "b", r.m.Faults()[1].ID)
+	require.Error(t, r.m.Inject(Fault{ID: "a", Kind: Error}), "taken")
+	require.Error(t, r.m.Inject(Fault{Kind: Error}), "no id")
+	require.Error(t, r.m.Inject(Fault{ID: "c"}), "no kind")
+	require.Error(t, r.m.Inject(Fault{ID: "c", Kind: Error, Probability: 2}))
+	require.False(t, r.m.Heal("c"))
+	require.Equal(t, "error id=e ops=read,sync path=a/** probability=0.5 count=2",
+		Fault{ID: "e", Kind: Error, Ops: OpRead | OpSync, Path: "a/**", Probability: 0.5, Count: 2}.String())
+	var ops Ops
+	require.NoError(t, ops.UnmarshalText([]byte("read, sync")))
+	require.Equal(t, OpRead|OpSync, ops)
+	require.ErrorContains(t, ops.UnmarshalText([]byte("reed")), "must be one of")
+	var kind Kind
+	require.NoError(t, kind.UnmarshalText([]byte("stall")))
+	require.Equal(t, Stall, kind)
+	require.ErrorContains(t, kind.UnmarshalText([]byte("")), "must be one of")
+}
+
+func TestGlob(t *testing.T) {
+	for _, c := range []struct {
+		glob, path string
+		want       bool
+	}{
+		{"a", "a", true}, {"a", "b", false}, {"", "", true}, {"a", "ab", false},
+		{"*.log", "0.log", true}, {"*.log", "d/0.log", false}, {"**.log", "d/0.log", true},
+		{"d/*/x", "d/e/x", true}, {"d/*/x", "d/e/f/x", false}, {"d/**/x", "d/e/f/x", true},
+		{"d/?", "d/x", true}, {"d?x", "d/x", false}, {"*", "", true}, {"**", "any/thing", true},
+	} {
+		require.Equal(t, c.want, match(c.glob, c.path), "%s %s", c.glob, c.path)
+	}
+}
+
+func TestWipeLeavesAnEmptyDisk(t *testing.T) {
+	r := newRig(t, 1, Config{})
+	f := r.put("f", fill('a', 100))
+	r.m.Wipe()
+	_, err := f.Size()
+	require.ErrorIs(t, err, fs.ErrClosed)
+	r.attach()
+	require.Empty(t, r.state())
+	require.Zero(t, r.m.Used())
+}
