@@ -16,6 +16,7 @@ import (
 const (
 	Deliver  = "DELIVER" // at quiescence every acked record reached every group, unharmed
 	Order    = "ORDER"   // per-producer order inside a partition; a claim hands over offset after offset
+	Idemp    = "IDEMP"   // a record of an idempotent producer is in the log once
 	DupB     = "DUPB"    // redelivery only of what was not committed
 	Dirty    = "DIRTY"   // no consumer sees what is not visible yet
 	Own1     = "OWN1"    // at most one active owner of each (group, partition)

@@ -1,20 +1,16 @@
 package oracle
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Promise is what a scenario owes: the modes that its producers and groups run in, the bounds that it sets, and which faults its plan
 // may bring. Loss that the modes allow is no violation, so oracles read here what they may expect.
 type Promise struct {
-	// Acks of the producers: -1 (all), 1 or 0. With -1 an acked record survives power loss. With 1 it survives a process
-	// crash; a power loss may take it as long as it is not visible. With 0 nothing is owed.
-	Acks int16
-	// Ordered: producers have at most one request in flight for a partition, or are idempotent, so that no retry overtakes.
-	Ordered bool
-	// Idempotent: no record is in the log twice.
-	Idempotent bool
-
-	Groups []Group
-	Topics []Topic
+	Producers []Producer
+	Groups    []Group
+	Topics    []Topic
 
 	// Coord names the machines of the coordination service, Brokers those of the brokers (both sorted).
 	Coord   []string
@@ -40,16 +36,29 @@ type Promise struct {
 	DiskLies bool
 
 	// Budgets. 0: no cap.
-	MaxRebalances        int // attempts of one group in the whole run
-	MaxRequestsPerSecond int // of one machine to the brokers, within any second of the run
+	RebalancesPerChange int // attempts of all members of a group together, for each change of its members, of brokers or of topics
+	RequestsPerSecond   int // of one machine to the brokers, within any second of the run
 }
 
-// Delivery is how a group treats records.
-type Delivery uint8
+// Producer is what a producer promises, by the name that it has in Sent. One that is not listed promises nothing but
+// that what it reported as failed is not there.
+type Producer struct {
+	Name string
+	// Acks: -1 (all), 1 or 0. With -1 an acked record survives power loss. With 1 it survives a process crash; a power
+	// loss or a disk error may take it as long as it is not visible. With 0 nothing is owed.
+	Acks int16
+	// Ordered: at most one request in flight for a partition, or idempotent, so that no retry overtakes.
+	Ordered bool
+	// Idempotent: no record is in the log twice.
+	Idempotent bool
+}
+
+// DeliveryMode is how a group treats records.
+type DeliveryMode uint8
 
 const (
-	AtLeastOnce Delivery = iota // process, then commit
-	AtMostOnce                  // commit, then process
+	AtLeastOnce DeliveryMode = iota // process, then commit
+	AtMostOnce                      // commit, then process
 )
 
 // Reset says where a group goes that has no offset, or one that is out of range.
@@ -64,8 +73,10 @@ const (
 type Group struct {
 	Name     string
 	Topics   []string // that every member subscribes to
-	Delivery Delivery
+	Delivery DeliveryMode
 	Reset    Reset
+	// CommitWithin is how long after it was processed a record is covered by a commit, when nothing disturbs. 0: not judged.
+	CommitWithin time.Duration
 	// Loner: no membership, claims or commits (the low-level consumer); only what it processes is judged.
 	Loner bool
 }
@@ -79,7 +90,7 @@ type Topic struct {
 	RetentionBytes int64         // < 0: unlimited
 }
 
-// Group returns the group with the name, or nil.
+// group returns the group with the name, or nil.
 func (p *Promise) group(name string) *Group {
 	for i := range p.Groups {
 		if p.Groups[i].Name == name {
@@ -88,6 +99,19 @@ func (p *Promise) group(name string) *Group {
 	}
 	return nil
 }
+
+// producer returns the producer with the name, or one that promises nothing.
+func (p *Promise) producer(name string) Producer {
+	for i := range p.Producers {
+		if p.Producers[i].Name == name {
+			return p.Producers[i]
+		}
+	}
+	return Producer{Name: name}
+}
+
+// reads reports whether the group reads the topic.
+func (g *Group) reads(topic string) bool { return slices.Contains(g.Topics, topic) }
 
 // Disk is what the trial knows of the brokers' disks, apart from what brokers say.
 type Disk interface {

@@ -1,0 +1,392 @@
+package oracle
+
+import (
+	"time"
+
+	"faultline/sim/machine"
+	"faultline/workloads/history"
+)
+
+// Delivery judges what becomes of records: DELIVER, ORDER, IDEMP, DUPB, DIRTY, and BUDGET for late ones.
+//
+// Verified, while the run goes on:
+//   - what a group processes was sent, to that topic, byte for byte (hash), and was not reported as failed;
+//   - an offset holds one record, for all groups and for the producer's acknowledgement; a record is in one partition;
+//   - ORDER: acked offsets of an ordered producer follow its order in each partition; a claim hands over offset after offset from
+//     where it starts, but for a seek or a reset;
+//   - what a reset or the start of a claim leaves out was deleted by retention, or the mode allows it (largest, seek);
+//   - DUPB: nothing below the offset that was committed when the owner claimed is handed over again; with at-most-once nothing is handed
+//     over twice, or before it is committed;
+//   - IDEMP: a record of an idempotent producer is at one offset;
+//   - DIRTY: nothing is handed over that its broker does not yet show;
+//   - BUDGET: a record is processed within Promise.Late.
+//
+// Verified at the end: every acked record that is still within retention reached every group that reads its topic, as far as
+// acks and delivery mode owe it: with acks=1 a power loss or a disk error of the broker may take what was not
+// visible, at-most-once may lose what it committed, Promise.DiskLies takes all.
+//
+// Not verified: who is the owner (Ownership), commits (Offsets), that retention deletes only what it may (RET), that logs keep what
+// was synced when nobody reads it any more (REC). A record of which every group has processed and committed is forgotten: if it
+// comes again, only DUPB can show it.
+type Delivery struct {
+	Findings
+	promise *Promise
+	disk    Disk
+
+	sources []*source
+	topics  map[string]*topicLog
+	marks   int // parts numbered so far
+
+	paths map[string]*seatLog // by "g/t/p"
+	near  [16]*seatLog        // by partition: the seat looked up last
+
+	stats   Stats
+	byGroup map[string]*GroupStats
+	steps   int
+}
+
+// Stats counts records.
+type Stats struct {
+	Sent, Acked, Failed, Unknown int64
+	Delivered                    int64 // first deliveries, over all groups
+	Duplicates                   int64 // further deliveries, over all groups
+}
+
+// GroupStats counts one group's deliveries.
+type GroupStats struct {
+	Delivered, Duplicates int64
+}
+
+// NewDelivery makes the oracle. disk may be nil: then the brokers' own events say where a log starts.
+func NewDelivery(p *Promise, disk Disk) *Delivery {
+	return &Delivery{promise: p, disk: disk, topics: map[string]*topicLog{}, paths: map[string]*seatLog{}, byGroup: map[string]*GroupStats{}}
+}
+
+// Invariants implements [Oracle].
+func (d *Delivery) Invariants() []string { return []string{Deliver, Order, Idemp, DupB, Dirty, Budget} }
+
+// Stats counts what was seen so far.
+func (d *Delivery) Stats() Stats { return d.stats }
+
+// Group counts what the group processed so far.
+func (d *Delivery) Group(name string) GroupStats {
+	if g := d.byGroup[name]; g != nil {
+		return *g
+	}
+	return GroupStats{}
+}
+
+// Lag is how many acked records the slowest of the promised groups has not processed.
+func (d *Delivery) Lag() int64 {
+	lag := int64(0)
+	for i := range d.promise.Groups {
+		lag = max(lag, d.stats.Acked-d.Group(d.promise.Groups[i].Name).Delivered)
+	}
+	return lag
+}
+
+// Observe implements [Oracle].
+func (d *Delivery) Observe(e *history.Event) {
+	switch e.Kind {
+	case history.Sent:
+		d.sent(e)
+	case history.Acked:
+		d.acked(e)
+	case history.Failed:
+		d.failed(e)
+	case history.Unknown:
+		if r := d.outcome(e); r != nil {
+			r.state = unknown
+			d.stats.Unknown++
+		}
+	case history.Processed:
+		d.processed(e)
+	case history.Sought:
+		d.sought(e)
+	case history.Traced:
+		d.traced(e)
+	case history.MachineCrashed, history.MachineExited:
+		d.gone(e)
+		if e.Power {
+			d.lose(e.Machine, e.At, false)
+		}
+	case history.MachineWiped:
+		d.lose(e.Machine, e.At, true)
+	}
+	if d.steps++; d.steps&4095 == 0 {
+		d.forget()
+	}
+}
+
+func (d *Delivery) traced(e *history.Event) {
+	t := &e.Trace
+	switch t.Kind {
+	case machine.ConsumerHanded:
+		d.handed(e)
+	case machine.LogAppended, machine.LogVisible, machine.LogOpened, machine.LogDeleted, machine.LogTruncated, machine.LogFailed:
+		d.logged(e)
+	case machine.ConsumerClaimed:
+		d.claimed(e)
+	case machine.ConsumerReset:
+		d.reset(e)
+	case machine.ConsumerReleased:
+		if s := d.bySubject(t.Subject); s != nil {
+			s.drop(func(c *claimant) bool { return c.consumer == t.Detail })
+		}
+	case machine.ConsumerLeft:
+		for _, s := range d.paths {
+			if s.group.Name == t.Subject {
+				s.drop(func(c *claimant) bool { return c.consumer == t.Detail })
+			}
+		}
+	case machine.ZnodeCreated, machine.ZnodeSet:
+		if seat, ok := parseSeatPath(t.Subject, "offsets"); ok {
+			if o, ok := parseOffset(t.Detail); ok {
+				d.seat(seat).committed = o
+			}
+		} else if seat, ok := parseSeatPath(t.Subject, "owners"); ok && t.Kind == machine.ZnodeCreated {
+			s := d.seat(seat)
+			s.floor, s.owned = s.committed, true
+		}
+	case machine.ZnodeDeleted:
+		if seat, ok := parseSeatPath(t.Subject, "offsets"); ok {
+			d.seat(seat).committed = none
+		} else if topic, ok := parseName(t.Subject, topicsRoot); ok {
+			d.removeTopic(topic)
+		}
+	}
+}
+
+// source is what one source of records sent.
+type source struct {
+	producer    Producer
+	machine     string
+	incarnation int
+	dead        bool // its process is gone: what is pending stays so
+	known       bool
+	recent      queue[record]    // by sequence number
+	old         map[int64]record // what is not settled though much that came later is
+	sweep       int              // size of old at which it is cleaned up
+	marks       []mark           // by partition number
+}
+
+// record is what is known of one record.
+type record struct {
+	hash      uint64
+	sentAt    time.Duration
+	offset    int64 // acked at or, before that, first seen at; none
+	topic     *topicLog
+	partition int32 // none while nobody knows
+	state     state
+	seen      bool // some group processed it
+}
+
+const none = -1
+
+type state uint8
+
+const (
+	pending state = iota
+	acked
+	failed
+	unknown
+)
+
+// mark is the last acked record of a source in a partition.
+type mark struct {
+	seq    int64
+	offset int64
+	sentAt time.Duration
+	set    bool
+}
+
+func (d *Delivery) sent(e *history.Event) {
+	n := e.ID.Source()
+	for n >= len(d.sources) {
+		d.sources = append(d.sources, &source{})
+	}
+	s := d.sources[n]
+	if !s.known {
+		*s = source{known: true, producer: d.promise.producer(e.Producer), machine: e.Machine, incarnation: e.Incarnation, old: map[int64]record{}, sweep: 1024}
+	}
+	if e.ID.Seq() != s.recent.end() {
+		d.Violate(e.At, Deliver, "the history is broken: %v was sent after %v", e.ID, history.NewID(n, s.recent.end()-1))
+		return
+	}
+	*s.recent.push() = record{hash: e.Hash, sentAt: e.At, offset: none, topic: d.topic(e.Topic), partition: e.Partition}
+	d.stats.Sent++
+}
+
+// find returns what is known of a record: nil when it is settled. ok is false when it was never sent.
+func (d *Delivery) find(id history.ID) (s *source, r *record, ok bool) {
+	n := id.Source()
+	if n >= len(d.sources) || !d.sources[n].known {
+		return nil, nil, false
+	}
+	s = d.sources[n]
+	if id.Seq() >= s.recent.end() {
+		return s, nil, false
+	}
+	if r = s.recent.at(id.Seq()); r == nil {
+		if o, is := s.old[id.Seq()]; is {
+			r = &o // a copy: save stores it again
+		}
+	}
+	return s, r, true
+}
+
+// save stores a record that find returned and that was changed.
+func (s *source) save(id history.ID, r *record) {
+	if id.Seq() < s.recent.base {
+		s.old[id.Seq()] = *r
+	}
+}
+
+// outcome finds the record whose outcome an event tells.
+func (d *Delivery) outcome(e *history.Event) *record {
+	s, r, ok := d.find(e.ID)
+	if !ok {
+		d.Violate(e.At, Deliver, "outcome of record %v, which was never sent", e.ID)
+		return nil
+	}
+	if r == nil || r.state != pending {
+		d.Violate(e.At, Deliver, "record %v has a second outcome: %v", e.ID, e.Kind)
+		return nil
+	}
+	if e.ID.Seq() < s.recent.base {
+		// Only what is not pending becomes old, unless its process is gone, which reports nothing.
+		d.Violate(e.At, Deliver, "record %v has an outcome after its producer's process was gone", e.ID)
+		return nil
+	}
+	return r
+}
+
+func (d *Delivery) failed(e *history.Event) {
+	r := d.outcome(e)
+	if r == nil {
+		return
+	}
+	r.state = failed
+	d.stats.Failed++
+	if r.seen {
+		d.Violate(e.At, Deliver, "record %v is reported as failed (%s) but is in %s/%d at offset %d", e.ID, e.Text, r.topic.name, r.partition, r.offset)
+	}
+}
+
+func (d *Delivery) acked(e *history.Event) {
+	r := d.outcome(e)
+	if r == nil {
+		return
+	}
+	s := d.sources[e.ID.Source()]
+	r.state = acked
+	d.stats.Acked++
+	if r.topic.gone {
+		return // nothing is owed of a deleted topic
+	}
+	if e.Topic != r.topic.name || r.partition >= 0 && e.Partition != r.partition {
+		d.Violate(e.At, Deliver, "record %v, sent to %v, is acked at offset %d of %s/%d", e.ID, r.topic.at(r.partition), e.Offset, e.Topic, e.Partition)
+		return
+	}
+	if e.Offset < 0 || s.producer.Acks == 0 {
+		return // nobody promised anything; where it is shows when it is processed
+	}
+	part := d.part(r.topic, e.Partition)
+	if r.seen && r.offset != e.Offset && s.producer.Idempotent {
+		d.Violate(e.At, Idemp, "record %v is in %v at offset %d and at offset %d", e.ID, part.place, r.offset, e.Offset)
+	}
+	durable := s.producer.Acks < 0
+	lost := part.mayHaveLost(durable, r.sentAt, e.Offset)
+	if e.Offset < part.entries.base && !r.seen && !lost && e.Offset >= part.leftOut {
+		d.Violate(e.At, Deliver, "record %v is acked at offset %d of %v, where every group found another record", e.ID, e.Offset, part.place)
+	}
+	r.offset, r.partition = e.Offset, e.Partition
+	if !lost {
+		d.put(e.At, part, e.Offset, e.ID, isAcked)
+		if en := part.entries.at(e.Offset); en != nil && durable {
+			en.flags |= isDurable
+		}
+	}
+	if s.producer.Ordered {
+		d.order(e, s, part, r)
+	}
+}
+
+// order compares with the record of the same source that was acked last.
+func (d *Delivery) order(e *history.Event, s *source, part *partLog, r *record) {
+	for part.number >= len(s.marks) {
+		s.marks = append(s.marks, mark{})
+	}
+	m := &s.marks[part.number]
+	seq := e.ID.Seq()
+	if m.set && (seq > m.seq) != (e.Offset > m.offset) &&
+		!part.mayHaveLost(s.producer.Acks < 0, m.sentAt, m.offset) && !part.mayHaveLost(s.producer.Acks < 0, r.sentAt, e.Offset) {
+		d.Violate(e.At, Order, "%s sent %v %s %v, but their offsets in %v are %d and %d", s.producer.Name,
+			e.ID, map[bool]string{true: "after", false: "before"}[seq > m.seq], history.NewID(e.ID.Source(), m.seq), part.place, e.Offset, m.offset)
+	}
+	*m = mark{seq: seq, offset: e.Offset, sentAt: r.sentAt, set: true}
+}
+
+func (d *Delivery) processed(e *history.Event) {
+	seat := d.nearSeat(e)
+	seat.begin(e.Offset)
+	known := e.Offset >= seat.done.base
+	first := seat.done.add(e.Offset)
+	g := seat.stats
+	if first {
+		g.Delivered++
+		d.stats.Delivered++
+	} else {
+		g.Duplicates++
+		d.stats.Duplicates++
+		if seat.group.Delivery == AtMostOnce && known && e.Offset >= seat.free {
+			d.Violate(e.At, DupB, "at-most-once group %s processed offset %d of %v a second time, on %s", e.Group, e.Offset, seat.part.place, e.Machine)
+		}
+	}
+	part := seat.part
+	if e.Offset < 0 || e.Offset-part.entries.base >= windowLimit {
+		d.Violate(e.At, Deliver, "%s processed record %v at offset %d of %v, which cannot be", e.Consumer, e.ID, e.Offset, part.place)
+		return
+	}
+	s, r, ok := d.find(e.ID)
+	switch {
+	case !ok:
+		d.Violate(e.At, Deliver, "%s of group %s processed record %v from offset %d of %v: nobody sent it", e.Consumer, e.Group, e.ID, e.Offset, part.place)
+		return
+	case r == nil:
+		return // settled: every group has it
+	case r.hash != e.Hash:
+		d.Violate(e.At, Deliver, "record %v at offset %d of %v is corrupted: its hash was %x when sent, is %x when processed by %s", e.ID, e.Offset, part.place, r.hash, e.Hash, e.Consumer)
+	case r.state == failed:
+		d.Violate(e.At, Deliver, "record %v is in %v at offset %d, but its producer reported it as failed", e.ID, part.place, e.Offset)
+	case r.topic.name != e.Topic || r.partition >= 0 && r.partition != e.Partition:
+		d.Violate(e.At, Deliver, "record %v, sent to %v, was processed from offset %d of %v", e.ID, r.topic.at(r.partition), e.Offset, part.place)
+		return
+	}
+	if s.producer.Idempotent && r.offset >= 0 && r.offset != e.Offset && !part.mayHaveLost(s.producer.Acks < 0, r.sentAt, r.offset) {
+		d.Violate(e.At, Idemp, "record %v is in %v at offset %d and at offset %d", e.ID, part.place, r.offset, e.Offset)
+	}
+	if late := d.promise.Late; late > 0 && first && e.At-r.sentAt > late {
+		d.Violate(e.At, Budget, "record %v (offset %d of %v) was processed by group %s %v after it was sent; the limit is %v", e.ID, e.Offset, part.place, e.Group, e.At-r.sentAt, late)
+	}
+	if !r.topic.gone {
+		d.put(e.At, part, e.Offset, e.ID, isSeen)
+	}
+	if r.offset < 0 || !r.seen && r.state != acked {
+		r.offset, r.partition = e.Offset, e.Partition
+	}
+	r.seen = true
+	s.save(e.ID, r)
+}
+
+// gone notes that a process is no more.
+func (d *Delivery) gone(e *history.Event) {
+	for _, s := range d.sources {
+		if s.machine == e.Machine && s.incarnation == e.Incarnation {
+			s.dead = true
+		}
+	}
+	for _, s := range d.paths {
+		s.drop(func(c *claimant) bool { return c.machine == e.Machine && c.incarnation == e.Incarnation })
+	}
+}

@@ -1,0 +1,341 @@
+package oracle
+
+import (
+	"slices"
+
+	"faultline/workloads/history"
+)
+
+// seatLog is a partition as one group reads it, as Delivery sees it.
+type seatLog struct {
+	seat
+	group     *Group
+	part      *partLog
+	stats     *GroupStats
+	done      window // offsets that the group processed or may leave out
+	begun     bool   // it is fixed where the group began
+	committed int64  // by the coordination service; none
+	floor     int64  // what was committed when the present owner took its znode; none
+	owned     bool   // there was an owner
+	high      int64  // first offset that was never handed over, nor any after it
+	free      int64  // with at-most-once, offsets below may come again: there was a seek
+	target    int64  // of a seek that no claim has followed yet; none
+	claims    []claimant
+}
+
+// claimant is a consumer that says that it owns the seat.
+type claimant struct {
+	consumer    string
+	machine     string
+	incarnation int
+	next        int64 // offset that it hands over next
+	floor       int64 // below nothing may be handed over
+	target      int64 // of a seek that was asked for and has not shown yet; none
+	jumps       []jump
+}
+
+// jump is a reset whose effect has not shown yet: records of before may still wait to be handed over.
+type jump struct{ from, to int64 }
+
+func (s *seatLog) drop(gone func(*claimant) bool) {
+	s.claims = slices.DeleteFunc(s.claims, func(c claimant) bool { return gone(&c) })
+}
+
+func (s *seatLog) claim(consumer string) *claimant {
+	for i := range s.claims {
+		if s.claims[i].consumer == consumer {
+			return &s.claims[i]
+		}
+	}
+	return nil
+}
+
+// begin fixes where a group without claims begins, unless it owes everything.
+func (s *seatLog) begin(offset int64) {
+	if !s.begun && s.group.Loner {
+		s.begun = true
+		if s.group.Reset == Largest {
+			s.done.startAt(offset)
+		}
+	}
+}
+
+// settled is the offset below which nothing can come again.
+func (s *seatLog) settled() int64 {
+	if s.group.Delivery == AtMostOnce {
+		// What it lost leaves holes for ever. A record is processed soon after it was handed over.
+		s.done.moveBase(s.high - 1<<16)
+		return min(s.high, s.done.base)
+	}
+	if s.group.Loner {
+		return s.done.base
+	}
+	return min(s.done.base, max(s.committed, 0))
+}
+
+func (d *Delivery) newSeat(g *Group, p *partLog) *seatLog {
+	stats := d.byGroup[g.Name]
+	if stats == nil {
+		stats = &GroupStats{}
+		d.byGroup[g.Name] = stats
+	}
+	s := &seatLog{seat: seat{g.Name, p.place}, group: g, part: p, stats: stats, committed: none, floor: none, target: none}
+	p.seats = append(p.seats, s)
+	d.paths[s.seat.String()] = s
+	return s
+}
+
+// seat returns what is known of a seat. A group that the promise does not name is read along, and owed nothing.
+func (d *Delivery) seat(at seat) *seatLog {
+	p := d.part(d.topic(at.topic), at.partition)
+	for _, s := range p.seats {
+		if s.group.Name == at.group {
+			return s
+		}
+	}
+	g := d.promise.group(at.group)
+	if g == nil {
+		g = &Group{Name: at.group, Loner: true, Reset: Largest}
+	}
+	return d.newSeat(g, p)
+}
+
+func (d *Delivery) bySubject(subject string) *seatLog {
+	if s := d.paths[subject]; s != nil {
+		return s
+	}
+	at, ok := parseSeat(subject)
+	if !ok {
+		return nil
+	}
+	return d.seat(at)
+}
+
+// nearSeat is seat for what happens most often.
+func (d *Delivery) nearSeat(e *history.Event) *seatLog {
+	s := d.near[e.Partition&15]
+	if s != nil && s.part.partition == e.Partition && s.group.Name == e.Group && s.part.place.topic == e.Topic {
+		return s
+	}
+	s = d.seat(seat{e.Group, place{e.Topic, e.Partition}})
+	d.near[e.Partition&15] = s
+	return s
+}
+
+// claimed judges where a claim starts.
+func (d *Delivery) claimed(e *history.Event) {
+	t := &e.Trace
+	s := d.bySubject(t.Subject)
+	if s == nil {
+		return
+	}
+	start, consumer := t.A, t.Detail
+	s.drop(func(c *claimant) bool { return c.consumer == consumer })
+	floor := s.floor
+	if !s.owned {
+		floor = s.committed
+	}
+	switch {
+	case start < 0 || start-s.done.base >= windowLimit:
+		d.Violate(e.At, Deliver, "%s claims %v from offset %d, which cannot be", consumer, s.seat, start)
+		return
+	case s.target >= 0 && start == s.target:
+		floor = min(floor, start)
+	case s.committed >= 0:
+		if start < floor {
+			d.Violate(e.At, DupB, "%s claims %v from offset %d, though %d was committed when it became owner", consumer, s.seat, start, floor)
+			floor = start // once is enough
+		}
+		if from := max(s.committed, floor); start > from {
+			d.leaveOut(e, s, from, start, "starts its claim at offset "+itoa(start)+" though "+itoa(from)+" is committed")
+		}
+	case s.group.Reset == Largest:
+		if end := max(s.part.end, s.part.visible); end > 0 && start > end {
+			d.leaveOut(e, s, end, start, "starts beyond the end of the log, at offset "+itoa(start))
+		}
+		s.part.leftOut = max(s.part.leftOut, start)
+		s.done.addRange(s.done.base, start)
+	default:
+		d.leaveOut(e, s, s.done.base, start, "starts at offset "+itoa(start)+" with nothing committed")
+	}
+	s.begun = true
+	s.target = none
+	s.claims = append(s.claims, claimant{consumer: consumer, machine: e.Machine, incarnation: e.Incarnation, next: start, floor: floor, target: none})
+}
+
+// reset judges a consumer that gave up its position.
+func (d *Delivery) reset(e *history.Event) {
+	t := &e.Trace
+	s := d.bySubject(t.Subject)
+	if s == nil {
+		return
+	}
+	from, to := t.A, t.B
+	if to < 0 || to-s.done.base >= windowLimit {
+		d.Violate(e.At, Deliver, "%s resets %v from offset %d to %d, which cannot be", t.Detail, s.seat, from, to)
+		return
+	}
+	c := s.claim(t.Detail)
+	if c != nil {
+		c.jumps = append(c.jumps, jump{from, to})
+	}
+	start := d.logStart(s.part)
+	if from >= start && from <= s.part.end {
+		d.Violate(e.At, Deliver, "%s resets %v from offset %d to %d, though the log has %d to %d", t.Detail, s.seat, from, to, start, s.part.end)
+	}
+	switch {
+	case to <= from:
+		// Back: its position was beyond the end. What is below the floor is not owed again, but may come.
+		if c != nil && from > s.part.end {
+			c.floor = min(c.floor, to)
+		}
+	case s.group.Reset == Largest && from < start:
+		s.part.leftOut = max(s.part.leftOut, to)
+		s.done.addRange(from, to)
+	default:
+		d.leaveOut(e, s, from, to, "resets its position from offset "+itoa(from)+" to "+itoa(to))
+	}
+}
+
+// leaveOut notes that a group skips offsets [from, to) that it did not process. What the log no longer has may be skipped; of the
+// rest those are named that nobody processed.
+func (d *Delivery) leaveOut(e *history.Event, s *seatLog, from, to int64, why string) {
+	start := d.logStart(s.part)
+	if gone := min(to, start); gone > from {
+		s.done.addRange(from, gone)
+		s.part.leftOut = max(s.part.leftOut, gone)
+	}
+	first := s.done.next(max(from, start))
+	if s.group.Delivery == AtMostOnce {
+		first = max(from, start, s.high)
+	}
+	if first >= to {
+		return
+	}
+	d.Violate(e.At, Deliver, "%s of group %s skips offsets %d to %d of %v, which retention did not delete: it %s; the log starts at %d",
+		e.Trace.Detail, s.group.Name, first, to-1, s.part.place, why, start)
+	s.done.addRange(first, to) // told once
+	s.part.leftOut = max(s.part.leftOut, to)
+}
+
+// sought notes that the application moves the position.
+func (d *Delivery) sought(e *history.Event) {
+	s := d.nearSeat(e)
+	s.target = e.Offset
+	s.free = max(s.free, s.high)
+	s.floor = min(s.floor, e.Offset)
+	if c := s.claim(e.Consumer); c != nil {
+		c.target = e.Offset
+		c.floor = min(c.floor, e.Offset)
+		if e.Offset > c.next {
+			s.done.addRange(c.next, e.Offset)
+			s.part.leftOut = max(s.part.leftOut, e.Offset)
+		}
+	}
+}
+
+// handed judges a hand-over against the claim under which it happens.
+func (d *Delivery) handed(e *history.Event) {
+	t := &e.Trace
+	s := d.bySubject(t.Subject)
+	if s == nil {
+		return
+	}
+	o := t.A
+	if s.part.visible >= 0 && o >= s.part.visible {
+		d.Violate(e.At, Dirty, "%s is handed offset %d of %v, but only offsets below %d are visible", t.Detail, o, s.part.place, s.part.visible)
+	}
+	if s.group.Delivery == AtMostOnce {
+		if o < s.high && o >= s.free {
+			d.Violate(e.At, DupB, "at-most-once group %s is handed offset %d of %v again, on %s", s.group.Name, o, s.part.place, e.Machine)
+		}
+		if !s.group.Loner && o >= s.committed {
+			d.Violate(e.At, DupB, "at-most-once group %s is handed offset %d of %v before it is committed: the committed offset is %d", s.group.Name, o, s.part.place, s.committed)
+		}
+	}
+	s.begin(o)
+	s.high = max(s.high, o+1)
+	c := s.claim(t.Detail)
+	if c == nil {
+		if !s.group.Loner {
+			return // not an owner: Ownership tells
+		}
+		s.claims = append(s.claims, claimant{consumer: t.Detail, machine: e.Machine, incarnation: e.Incarnation, next: o, floor: none, target: none})
+		c = &s.claims[len(s.claims)-1]
+	}
+	if o < c.floor {
+		d.Violate(e.At, DupB, "%s of group %s is handed offset %d of %v again, though %d was committed when it became owner", t.Detail, s.group.Name, o, s.part.place, c.floor)
+	}
+	if o != c.next {
+		d.jumped(e, s, c, o)
+	}
+	c.next = o + 1
+}
+
+// jumped judges a hand-over that is not the next one.
+func (d *Delivery) jumped(e *history.Event, s *seatLog, c *claimant, o int64) {
+	if c.target == o {
+		c.target, s.target = none, none
+		c.jumps = nil
+		return
+	}
+	for i := 0; i < len(c.jumps); i++ {
+		if c.jumps[i].from != c.next {
+			continue
+		}
+		c.next = c.jumps[i].to
+		c.jumps = c.jumps[i+1:]
+		if c.next == o {
+			return
+		}
+		i = -1
+	}
+	switch {
+	case o > c.next:
+		d.Violate(e.At, Deliver, "%s of group %s is handed offset %d of %v after %d: it skips %d to %d", c.consumer, s.group.Name, o, s.part.place, c.next-1, c.next, o-1)
+	default:
+		d.Violate(e.At, Order, "%s of group %s is handed offset %d of %v after %d", c.consumer, s.group.Name, o, s.part.place, c.next-1)
+	}
+}
+
+// Finish implements [Oracle].
+func (d *Delivery) Finish(end End) {
+	if end.Cut || end.Trouble != "" || d.promise.DiskLies {
+		return
+	}
+	for _, p := range d.sorted() {
+		for _, s := range p.seats {
+			if d.promise.group(s.group.Name) != nil && s.group.reads(p.place.topic) && (s.begun || s.group.Reset == Smallest) {
+				d.owed(end, s)
+			}
+		}
+	}
+}
+
+// owed reports the records that never came to a group.
+func (d *Delivery) owed(end End, s *seatLog) {
+	p := s.part
+	from := max(s.done.base, p.entries.base, d.logStart(p))
+	if s.group.Delivery == AtMostOnce {
+		from = max(from, s.committed, s.high)
+	}
+	for o := from; o < p.entries.end(); o++ {
+		en := p.entries.at(o)
+		if en.flags&isAcked == 0 || en.flags&isLost != 0 || s.done.has(o) {
+			continue
+		}
+		how := "the group was handed nothing from there on"
+		if s.high > o {
+			how = "the group went on to offset " + itoa(s.high-1)
+		}
+		from, sent := "", "long ago"
+		if src, r, _ := d.find(en.id); src != nil {
+			from = src.producer.Name
+			if r != nil {
+				sent = "at " + r.sentAt.String()
+			}
+		}
+		d.Violate(end.At, Deliver, "group %s never got record %v, which %s sent %s and which was acked at offset %d of %v; %s; committed is %d, the log starts at %d",
+			s.group.Name, en.id, from, sent, o, p.place, how, s.committed, d.logStart(p))
+	}
+}

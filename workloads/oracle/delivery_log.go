@@ -1,0 +1,286 @@
+package oracle
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"faultline/sim/machine"
+	"faultline/workloads/history"
+)
+
+// topicLog is a topic as Delivery sees it. A topic that is deleted and made again is another one.
+type topicLog struct {
+	name  string
+	gone  bool
+	parts []*partLog // by partition; nil: not met yet
+}
+
+func (t *topicLog) at(partition int32) any {
+	if partition < 0 {
+		return t.name
+	}
+	return place{t.name, partition}
+}
+
+// partLog is the log of one partition: where it starts and ends, and what it holds that is not settled.
+type partLog struct {
+	place
+	number  int
+	topic   *topicLog
+	broker  string // machine that has the log
+	start   int64
+	end     int64 // log end offset
+	visible int64 // first offset that consumers may not see; none: not known
+	entries queue[entry]
+	leftOut int64 // every offset that some group legally never saw is below
+	losses  []loss
+	seats   []*seatLog
+}
+
+// entry says which record is at an offset.
+type entry struct {
+	id    history.ID
+	flags entryFlags
+}
+
+type entryFlags uint8
+
+const (
+	isAcked   entryFlags = 1 << iota // the producer was told
+	isSeen                           // a group found it there
+	isDurable                        // acked with acks=all
+	isLost                           // a power loss or disk error may have taken it, legally
+)
+
+// loss is a moment when the log may have lost its end.
+type loss struct {
+	at   time.Duration
+	from int64 // first offset that was not visible then
+	all  bool  // durable records too
+}
+
+// mayHaveLost reports whether a record that was sent and acked at an offset may be gone without breach of promise. What
+// was sent after the loss is not excused, whenever it was acked.
+func (p *partLog) mayHaveLost(durable bool, sentAt time.Duration, offset int64) bool {
+	for _, l := range p.losses {
+		if sentAt <= l.at && offset >= l.from && (l.all || !durable) {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *Delivery) topic(name string) *topicLog {
+	t := d.topics[name]
+	if t == nil {
+		t = &topicLog{name: name}
+		d.topics[name] = t
+	}
+	return t
+}
+
+func (d *Delivery) part(t *topicLog, partition int32) *partLog {
+	if partition < 0 {
+		partition = 0
+	}
+	for int(partition) >= len(t.parts) {
+		t.parts = append(t.parts, nil)
+	}
+	p := t.parts[partition]
+	if p == nil {
+		p = &partLog{place: place{t.name, partition}, number: d.marks, topic: t, visible: none}
+		d.marks++
+		t.parts[partition] = p
+		for i := range d.promise.Groups {
+			if g := &d.promise.Groups[i]; g.reads(t.name) {
+				d.newSeat(g, p)
+			}
+		}
+	}
+	return p
+}
+
+// put notes that a record is at an offset.
+func (d *Delivery) put(at time.Duration, p *partLog, offset int64, id history.ID, flag entryFlags) {
+	if offset < p.entries.base || offset-p.entries.base >= windowLimit {
+		return
+	}
+	for offset >= p.entries.end() {
+		p.entries.push()
+	}
+	e := p.entries.at(offset)
+	if e.flags != 0 && e.id != id {
+		if e.flags&isLost == 0 {
+			d.Violate(at, Deliver, "offset %d of %v holds record %v (%s) and record %v (%s)", offset, p.place, e.id, e.flags, id, flag)
+		}
+		*e = entry{}
+	}
+	e.id = id
+	e.flags |= flag
+	if flag == isSeen {
+		e.flags &^= isLost // it was not lost after all
+	}
+}
+
+func (f entryFlags) String() string {
+	switch {
+	case f&isAcked != 0 && f&isSeen != 0:
+		return "acked and processed"
+	case f&isAcked != 0:
+		return "acked"
+	}
+	return "processed"
+}
+
+// logged follows what a broker says of its log.
+func (d *Delivery) logged(e *history.Event) {
+	t := &e.Trace
+	pl, ok := parsePlace(t.Subject)
+	if !ok {
+		return
+	}
+	p := d.part(d.topic(pl.topic), pl.partition)
+	p.broker = e.Machine
+	switch t.Kind {
+	case machine.LogAppended:
+		p.end = t.B
+	case machine.LogVisible:
+		p.visible = t.A
+	case machine.LogOpened:
+		p.start, p.end, p.visible = t.A, t.B, t.B
+	case machine.LogDeleted:
+		p.start = max(p.start, t.B)
+	case machine.LogTruncated:
+		p.end = t.B
+	case machine.LogFailed:
+		p.lose(e.At, false)
+	}
+}
+
+// lose notes that a machine lost what was not synced, or all.
+func (d *Delivery) lose(machine string, at time.Duration, all bool) {
+	for _, t := range d.topics {
+		for _, p := range t.parts {
+			if p != nil && p.broker == machine {
+				p.lose(at, all)
+			}
+		}
+	}
+}
+
+func (p *partLog) lose(at time.Duration, all bool) {
+	from := max(p.visible, 0)
+	if all {
+		from = 0
+	}
+	p.losses = append(p.losses, loss{at, from, all})
+	for o := max(from, p.entries.base); o < p.entries.end(); o++ {
+		if e := p.entries.at(o); e.flags != 0 && (all || e.flags&isDurable == 0) {
+			e.flags |= isLost
+		}
+	}
+}
+
+// logStart is the first offset that the log still has.
+func (d *Delivery) logStart(p *partLog) int64 {
+	if d.disk != nil && !p.topic.gone {
+		return max(p.start, d.disk.LogStart(p.place.topic, p.partition))
+	}
+	return p.start
+}
+
+// removeTopic forgets a deleted topic. Records under way to it are owed to nobody.
+func (d *Delivery) removeTopic(name string) {
+	t := d.topics[name]
+	if t == nil {
+		return
+	}
+	t.gone = true
+	delete(d.topics, name)
+	for _, p := range t.parts {
+		if p == nil {
+			continue
+		}
+		for _, s := range p.seats {
+			delete(d.paths, s.seat.String())
+			d.near[p.partition&15] = nil
+		}
+	}
+}
+
+// forget drops what is settled.
+func (d *Delivery) forget() {
+	for _, t := range d.topics {
+		for _, p := range t.parts {
+			if p == nil {
+				continue
+			}
+			low := p.entries.end()
+			for _, s := range p.seats {
+				low = min(low, s.settled())
+			}
+			p.entries.dropBelow(low)
+		}
+	}
+	for _, s := range d.sources {
+		if s.known {
+			s.forget(d)
+		}
+	}
+}
+
+func (s *source) forget(d *Delivery) {
+	q := &s.recent
+	for q.n > 0 {
+		r := q.at(q.base)
+		switch settled, open := s.settled(r); {
+		case settled:
+		case open:
+			return
+		default:
+			s.old[q.base] = *r
+		}
+		q.dropBelow(q.base + 1)
+	}
+	if len(s.old) > s.sweep {
+		for seq, r := range s.old {
+			if settled, _ := s.settled(&r); settled {
+				delete(s.old, seq)
+			}
+		}
+		s.sweep = max(1024, 2*len(s.old))
+	}
+}
+
+// settled reports whether nothing more can be said of a record, and otherwise whether it is open: its outcome or its delivery will come.
+// Those that are neither may never show again, or at any time.
+func (s *source) settled(r *record) (settled, open bool) {
+	switch {
+	case r.topic.gone:
+		return true, false
+	case r.state == pending && !s.dead:
+		return false, true
+	case r.offset < 0 || r.partition < 0 || int(r.partition) >= len(r.topic.parts) || r.topic.parts[r.partition] == nil:
+		return false, false
+	case r.offset < r.topic.parts[r.partition].entries.base:
+		return true, false
+	}
+	return false, r.state == acked
+}
+
+// sorted lists all partitions of topics that exist, by topic and number.
+func (d *Delivery) sorted() []*partLog {
+	var all []*partLog
+	for _, t := range d.topics {
+		for _, p := range t.parts {
+			if p != nil {
+				all = append(all, p)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b *partLog) int {
+		return cmp.Or(cmp.Compare(a.place.topic, b.place.topic), cmp.Compare(a.partition, b.partition))
+	})
+	return all
+}
