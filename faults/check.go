@@ -36,7 +36,7 @@ func (p Plan) Check(env Env) []Wrong {
 			continue // reported where it was read
 		}
 		f.checkFields(info, wrong)
-		if env.Load > 0 && f.At.Min.D() >= env.Load {
+		if env.Load > 0 && f.At.Max.D() >= env.Load {
 			wrong("at", "found %v, allowed is a time before the end of the load (%v)", f.At, quantity.Duration(env.Load))
 		}
 		f.checkTarget("target", f.Target, env, wrong)

@@ -30,7 +30,8 @@ type TopicInfo struct {
 const maxRepeats = 10_000
 
 // Draw makes the plan concrete: every range is replaced by a value, "any role" by a machine, and a repeated fault by its repetitions.
-// Each fault draws from a stream of its own. Faults for machines that this world does not have are left out. The result is ordered by begin.
+// Each fault draws from a stream of its own. Faults for machines that this
+// world does not have, and those after the end of its load, are left out. The result is ordered by begin.
 func (p Plan) Draw(seed uint64, env Env) Plan {
 	var out Plan
 	for i, f := range p {
@@ -45,6 +46,9 @@ func (p Plan) Draw(seed uint64, env Env) Plan {
 		for n := range maxRepeats {
 			one := f
 			one.At = quantity.Just(begin)
+			if env.Load > 0 && begin.D() >= env.Load {
+				break // in this world the load ends before
+			}
 			if one.fix(seed, fmt.Sprintf("%d/%d", i, n), env) {
 				out = append(out, one)
 			}

@@ -95,7 +95,7 @@ func (s *Swarm) Generate(seed uint64, env Env) Plan {
 		}
 		for i := range 1 + coin.IntN(most) {
 			d := &drawer{rng: sim.NewStream(seed, "swarm/"+family.Name, strconv.Itoa(i)), env: env, number: i}
-			at := d.between(from, to)
+			at := d.between(from, max(from, to-time.Millisecond))
 			if f := family.draw(d); f.Kind != "" {
 				f.At = at
 				out = append(out, f)

@@ -23,6 +23,9 @@ func (r Range[T]) Within(min, max string) error {
 	case min == "":
 		return fmt.Errorf("found %v, allowed is %v or less", r, high)
 	}
+	if low == high {
+		return fmt.Errorf("found %v, allowed is %v", r, low)
+	}
 	return fmt.Errorf("found %v, allowed is %v to %v", r, low, high)
 }
 

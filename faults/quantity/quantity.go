@@ -98,10 +98,18 @@ func (Bandwidth) Parse(s string) (Bandwidth, error) {
 // Rate is events per second.
 type Rate int64
 
-func (r Rate) String() string { return strconv.FormatInt(int64(r), 10) + "/s" }
+func (r Rate) String() string {
+	if r == Endless {
+		return "unlimited"
+	}
+	return strconv.FormatInt(int64(r), 10) + "/s"
+}
 
-// Parse reads a rate: a whole number followed by "/s".
+// Parse reads a rate: a whole number followed by "/s"; or "unlimited".
 func (Rate) Parse(s string) (Rate, error) {
+	if s == "unlimited" {
+		return Endless, nil
+	}
 	body, ok := strings.CutSuffix(s, "/s")
 	if !ok {
 		return 0, wrong(s, "a rate such as 2000/s", errors.New(`it does not end with "/s"`))

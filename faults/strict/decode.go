@@ -108,7 +108,7 @@ func (d *Doc) Problem(path, format string, args ...any) Problem {
 // are not given. The file name is only used in problems.
 func Decode(file string, data []byte, out any) (*Doc, Problems) {
 	d := &decoder{doc: &Doc{File: file, places: map[string]*token.Position{}, given: map[string]bool{}}}
-	tree, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+	tree, err := parse(data)
 	if err != nil {
 		p := Problem{File: file, Text: err.Error()}
 		var at yaml.Error
@@ -130,6 +130,16 @@ func Decode(file string, data []byte, out any) (*Doc, Problems) {
 		d.value(tree.Docs[0].Body, v, "", "")
 	}
 	return d.doc, d.problems
+}
+
+// parse makes an error of a panic of the parser: what a person wrote must not end the program.
+func parse(data []byte) (tree *ast.File, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("not YAML: the parser gave up (%v)", r)
+		}
+	}()
+	return parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
 }
 
 type decoder struct {

@@ -103,10 +103,8 @@ func (c *checker) topology(t *Topology) {
 	}
 	for i := range t.Producers {
 		p, path := &t.Producers[i], fmt.Sprintf("topology.producers[%d]", i)
-		for j := range t.Topics {
-			if topic := &t.Topics[j]; p.Batch.Max > topic.MaxBatch.Min {
-				c.wrong(path+".batch", "found %v, allowed is what topic %s accepts (max_batch %v) or less", p.Batch, topic.Name, topic.MaxBatch)
-			}
+		if topic := strictest(t); p.Batch.Max > topic.MaxBatch.Min {
+			c.wrong(path+".batch", "found %v, allowed is what topic %s accepts (max_batch %v) or less", p.Batch, topic.Name, topic.MaxBatch)
 		}
 		if p.Batch.Max > p.Buffer.Min {
 			c.wrong(path+".buffer", "found %v, allowed is the size of a batch (%v) or more", p.Buffer, p.Batch.Max)
@@ -122,17 +120,28 @@ func (c *checker) workload(s *Scenario) {
 	case w.Kind != "lines" && w.Input != "":
 		c.wrong("workload.input", "found with kind %s, allowed is only with kind lines", w.Kind)
 	}
-	for i := range s.Topology.Topics {
-		if topic := &s.Topology.Topics[i]; w.MessageBytes.Max+512 > topic.MaxBatch.Min {
-			c.wrong("workload.message_bytes", "found %v, allowed is at most 512B less than the max_batch of topic %s (%v)", w.MessageBytes, topic.Name, topic.MaxBatch)
-		}
+	if topic := strictest(&s.Topology); w.MessageBytes.Max+512 > topic.MaxBatch.Min {
+		c.wrong("workload.message_bytes", "found %v, allowed is at most 512B less than the max_batch of topic %s (%v)", w.MessageBytes, topic.Name, topic.MaxBatch)
 	}
 }
 
-func topicNames(t *Topology) string {
-	names := make([]string, len(t.Topics))
+// strictest is the topic that accepts the least batch.
+func strictest(t *Topology) *Topic {
+	least := &t.Topics[0]
 	for i := range t.Topics {
-		names[i] = t.Topics[i].Name
+		if t.Topics[i].MaxBatch.Min < least.MaxBatch.Min {
+			least = &t.Topics[i]
+		}
+	}
+	return least
+}
+
+func topicNames(t *Topology) string {
+	var names []string
+	for i := range t.Topics {
+		if t.Topics[i].Name != "" {
+			names = append(names, t.Topics[i].Name)
+		}
 	}
 	return strings.Join(names, ", ")
 }

@@ -59,7 +59,7 @@ func (s *Scenario) env() faults.Env {
 	t := &s.Topology
 	env := faults.Env{Machines: map[string][]string{}}
 	add := func(role string, n int64, spare bool) {
-		for range n {
+		for range min(n, 1000) { // a count may be out of bounds: that is reported for itself
 			name := fmt.Sprintf("%s-%d", role, len(env.Machines[role])+1)
 			env.Machines[role] = append(env.Machines[role], name)
 			if spare {
@@ -67,8 +67,8 @@ func (s *Scenario) env() faults.Env {
 			}
 		}
 	}
-	add("coord", int64(t.Coordinators.Count.Max), false)
-	add("broker", int64(t.Brokers.Count.Max), false)
+	add("coord", max(1, int64(t.Coordinators.Count.Max)), false)
+	add("broker", max(1, int64(t.Brokers.Count.Max)), false)
 	for i := range t.Producers {
 		add("producer", int64(t.Producers[i].Count.Max), false)
 	}

@@ -203,12 +203,14 @@ type Network struct {
 
 // Disk is the undisturbed disk of each machine.
 type Disk struct {
-	// Time of a read that misses the page cache, besides the transfer; drawn per operation.
-	Read quantity.Durations `yaml:"read" default:"100us..300us" min:"0s" max:"1m" each:"true"`
-	// Time of an fsync, besides the transfer; drawn per operation.
-	Fsync quantity.Durations `yaml:"fsync" default:"300us..2ms" min:"0s" max:"1m" each:"true"`
+	// Time of a transfer that does not continue the last one, such as a read that misses the page cache.
+	Seek quantity.Durations `yaml:"seek" default:"20us..200us" min:"1us" max:"1m"`
+	// Time that the device takes to make an fsync durable, besides the transfer.
+	Flush quantity.Durations `yaml:"flush" default:"200us..2ms" min:"1us" max:"1m"`
 	// Sequential bandwidth.
 	Bandwidth quantity.Bandwidths `yaml:"bandwidth" default:"400MiB/s" min:"1KiB/s"`
+	// Size of the page cache.
+	Cache quantity.Sizes `yaml:"cache" default:"1GiB" min:"1MiB"`
 	// Size of the disk.
 	Space quantity.Sizes `yaml:"space" default:"unlimited" min:"64KiB" max:"unlimited"`
 }
@@ -219,8 +221,12 @@ type Promise struct {
 	Heal quantity.Durations `yaml:"heal" default:"30s" min:"1ms"`
 	// Every partition has an owner in each group so long after the last fault ended and the last member came or went.
 	Owned quantity.Durations `yaml:"owned" default:"15s" min:"1ms"`
-	// Rebalance attempts of all consumers together, per change of members, brokers or partitions.
+	// How old a record may be when a group has processed it, counted from when it was sent.
+	Late quantity.Durations `yaml:"late" default:"never" min:"1ms" max:"never"`
+	// Rebalance attempts of one group in the whole run.
 	Rebalances quantity.Counts `yaml:"rebalances" default:"unlimited" min:"1" max:"unlimited"`
+	// Requests of one machine to the brokers within any second.
+	Requests quantity.Rates `yaml:"requests" default:"unlimited" min:"1/s" max:"unlimited"`
 	// Invariants that this scenario does not promise: what is lost with acks=1 is no violation here. Codes of the oracles.
 	Except []string `yaml:"except"`
 }

@@ -1,0 +1,198 @@
+package faults
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"faultline/faults/quantity"
+	"faultline/faults/strict"
+)
+
+type planFile struct {
+	Faults Plan `yaml:"faults"`
+}
+
+func parsePlan(t require.TestingT, text string) Plan {
+	var f planFile
+	_, problems := strict.Decode("plan.yaml", []byte(text), &f)
+	require.NoError(t, problems.Err(), text)
+	return f.Faults
+}
+
+// world is an Env for tests: brokers 1-3, coord-1, producers 1-2, consumers 1-4 of which 4 is spare, topic t with 4 partitions, 10 s of load.
+func world() Env {
+	return Env{
+		Machines: map[string][]string{
+			"broker": {"broker-1", "broker-2", "broker-3"}, "coord": {"coord-1"},
+			"producer": {"producer-1", "producer-2"}, "consumer": {"consumer-1", "consumer-2", "consumer-3", "consumer-4"},
+		},
+		Spare: []string{"consumer-4"}, Topics: []TopicInfo{{"t", 4}}, Load: 10 * time.Second, Session: 2 * time.Second,
+	}
+}
+
+func TestFaultPrintsAsTheLineThatMakesIt(t *testing.T) {
+	for _, line := range []string{
+		"{at: 2s, fault: crash, target: broker-1, for: 500ms}",
+		"{at: 2s..6s, fault: power-loss, target: any broker, for: 500ms..2s, every: 3s, until: 9s}",
+		"{at: 0s, fault: partition, target: \"consumer-1, consumer-2\", peer: coord-1, way: out}",
+		"{at: 1s, fault: slow-link, target: broker-1, for: 2s, latency: 50ms, bandwidth: 64KiB/s}",
+		"{at: 1s, fault: clock-jump, target: coord-1, by: -2s}",
+		"{at: 1s, fault: clock-drift, target: coord-1, drift: -3%}",
+		"{at: 1s, fault: disk-error, target: leader of t/0, op: fsync, path: \"**/*.log\", probability: 5%, count: 2}",
+		"{at: 1s, fault: slow-cpu, target: broker-*, factor: 10}",
+		"{at: 1s, fault: add-partitions, topic: t, partitions: 8}",
+	} {
+		plan := parsePlan(t, "faults:\n  - "+line+"\n")
+		require.Equal(t, line, plan[0].String())
+		require.Empty(t, plan.Check(world()), line)
+	}
+}
+
+// anyFault draws a fault of any kind that passes Check in world().
+func anyFault(t *rapid.T) Fault {
+	info := rapid.SampledFrom(Kinds).Draw(t, "kind")
+	f := Fault{Kind: info.Kind, At: durations(t, "at", 0, 9*time.Second)}
+	fields := slices.Clone(info.Need)
+	for _, m := range append(slices.Clone(info.May), "every") {
+		if rapid.Bool().Draw(t, m) || info.Kind == SlowLink && m == "latency" {
+			fields = append(fields, m)
+		}
+	}
+	targets := []string{"broker-1", "broker-*", "any broker", "any consumer", "leader of t/3", "broker-1, consumer-2", "any coord, producer-*", "producer-2"}
+	if info.Kind == Start {
+		targets = []string{"consumer-4", "any consumer"}
+	}
+	for _, name := range fields {
+		switch name {
+		case "target":
+			f.Target = rapid.SampledFrom(targets).Draw(t, "target")
+		case "peer":
+			f.Peer = rapid.SampledFrom(targets).Draw(t, "peer")
+		case "way":
+			f.Way = rapid.SampledFrom([]string{"both", "out", "in"}).Draw(t, "way")
+		case "for":
+			f.For = durations(t, "for", time.Millisecond, 5*time.Second)
+		case "every":
+			f.Every, f.Until = durations(t, "every", 100*time.Millisecond, time.Second), durations(t, "until", 9*time.Second, 10*time.Second)
+		case "latency":
+			f.Latency = durations(t, "latency", time.Millisecond, time.Second)
+		case "bandwidth":
+			f.Bandwidth = quantity.Just(quantity.Bandwidth(rapid.Int64Range(1, 1<<40).Draw(t, "bandwidth")))
+		case "by":
+			f.By = durations(t, "by", time.Nanosecond, time.Hour)
+			if rapid.Bool().Draw(t, "back") {
+				f.By = quantity.Between(-f.By.Max, -f.By.Min)
+			}
+		case "drift":
+			f.Drift = quantity.Just(quantity.Percent(rapid.Int64Range(-50_000, -1).Draw(t, "drift")))
+		case "op":
+			f.Op = rapid.SampledFrom([]string{"all", "read", "write", "fsync"}).Draw(t, "op")
+		case "path":
+			f.Path = rapid.SampledFrom([]string{"*.log", "**/00*", "a b", "x:y"}).Draw(t, "path")
+		case "probability":
+			f.Probability = quantity.Just(quantity.Percent(rapid.Int64Range(1, 1_000_000).Draw(t, "probability")))
+		case "count":
+			f.Count = quantity.Between(quantity.Count(1), quantity.Count(rapid.Int64Range(1, 50).Draw(t, "count")))
+		case "factor":
+			f.Factor = quantity.Just(quantity.Count(rapid.Int64Range(2, 1000).Draw(t, "factor")))
+		case "topic":
+			f.Topic = map[Kind]string{AddPartitions: "t", CreateTopic: "new"}[info.Kind]
+		case "partitions":
+			f.Partitions = quantity.Just(quantity.Count(rapid.Int64Range(1, 64).Draw(t, "partitions")))
+		}
+	}
+	return f
+}
+
+func durations(t *rapid.T, name string, min, max time.Duration) quantity.Durations {
+	a := rapid.Int64Range(int64(min), int64(max)).Draw(t, name)
+	b := rapid.Int64Range(a, int64(max)).Draw(t, name+" max")
+	return quantity.Between(quantity.Duration(a), quantity.Duration(b))
+}
+
+func TestEveryPlanRoundTripsAndDrawsToAConcreteOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		plan := Plan(rapid.SliceOfN(rapid.Custom(anyFault), 1, 6).Draw(t, "plan"))
+		text := string(strict.Encode(planFile{plan}))
+		require.Equal(t, plan, parsePlan(t, text), text)
+		require.Empty(t, plan.Check(world()), text)
+
+		seed := rapid.Uint64().Draw(t, "seed")
+		drawn := plan.Draw(seed, world())
+		require.Equal(t, drawn, plan.Draw(seed, world()))
+		require.Equal(t, drawn, drawn.Draw(seed+1, world()), "drawing a concrete plan changes nothing")
+		require.Empty(t, drawn.Check(Env{Machines: world().Machines, Spare: world().Spare, Topics: world().Topics}))
+		if len(drawn) > 0 {
+			require.Equal(t, drawn, parsePlan(t, string(strict.Encode(planFile{drawn}))))
+		}
+		require.True(t, slices.IsSortedFunc(drawn, func(a, b Fault) int { return int(a.At.V() - b.At.V()) }))
+		for _, f := range drawn {
+			require.NotContains(t, f.Target+f.Peer, "any ")
+		}
+	})
+}
+
+func TestAFaultOfAMachineThatThisWorldDoesNotHaveIsLeftOut(t *testing.T) {
+	plan := parsePlan(t, "faults:\n  - {at: 1s, fault: crash, target: broker-3}\n  - {at: 1s, fault: crash, target: \"broker-3, broker-1\"}\n")
+	small := world()
+	small.Machines["broker"] = []string{"broker-1"}
+	drawn := plan.Draw(1, small)
+	require.Len(t, drawn, 1)
+	require.Equal(t, "broker-1", drawn[0].Target)
+}
+
+func TestCheckSaysWhatIsAllowed(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		{"{at: 1s, fault: crash}", `the field "target" is missing: crash needs target`},
+		{"{at: 1s, fault: crash, target: broker-9}", `target: found "broker-9", allowed is broker-1 to broker-3`},
+		{"{at: 1s, fault: crash, target: brokr-1}", `target: found "brokr-1", allowed are machines of the roles broker, coord, producer, consumer; did you mean "broker-1"?`},
+		{"{at: 1s, fault: crash, target: any brokr}", `target: found "any brokr", allowed after any is broker, coord, producer, consumer`},
+		{"{at: 1s, fault: crash, target: leader of t/4}", `target: found partition 4 of t, allowed is 0 to 3`},
+		{"{at: 1s, fault: crash, target: leader of u/0}", `target: found the topic "u", allowed is t`},
+		{"{at: 1s, fault: crash, target: somebody}", `target: found "somebody", allowed is ` + targetForms},
+		{"{at: 11s, fault: crash, target: broker-1}", `at: found 11s, allowed is a time before the end of the load (10s)`},
+		{"{at: 1s, fault: crash, target: broker-1, factor: 3}", `factor: a crash takes no factor, allowed is at, fault, every, until, target, for`},
+		{"{at: 1s, fault: slow-link, target: broker-1}", `a slow-link needs latency, bandwidth or both`},
+		{"{at: 1s, fault: start, target: consumer-1}", `target: found "consumer-1", allowed are spare consumers: consumer-4`},
+		{"{at: 1s, fault: add-partitions, topic: x, partitions: 2}", `topic: found "x", allowed is t`},
+		{"{at: 1s, fault: create-topic, topic: t, partitions: 2}", `topic: found "t", which exists from the beginning, allowed is a new name`},
+		{"{at: 3s, fault: crash, target: broker-1, until: 5s}", `until: found without every, allowed is both or none`},
+		{"{at: 3s, fault: crash, target: broker-1, every: 1s, until: 2s}", `until: found 2s, allowed is a time after the fault begins (3s)`},
+		{"{at: 0s, fault: reset-connections, target: broker-1, every: 1ms, until: 20s}", `every: found 1ms, which makes 20000 faults, allowed are 10000`},
+	} {
+		wrong := parsePlan(t, "faults:\n  - "+c.line+"\n").Check(world())
+		require.NotEmpty(t, wrong, c.line)
+		text := wrong[0].Text
+		if wrong[0].Field != "" {
+			text = wrong[0].Field + ": " + text
+		}
+		require.Equal(t, c.want, text, c.line)
+	}
+}
+
+func TestMatchPath(t *testing.T) {
+	for _, c := range []struct {
+		pattern, path string
+		want          bool
+	}{
+		{"", "a/b.log", true}, {"*.log", "data/t-0/000.log", true}, {"*.log", "data/000.index", false},
+		{"data/*.log", "data/t-0/0.log", false}, {"data/**.log", "data/t-0/0.log", true}, {"**/0?.log", "data/t/01.log", true},
+		{"**", "", true}, {"*", "x", true}, {"?", "/", false}, {"a*b*c", "aXbYc", true}, {"a*b*c", "aXbY", false},
+	} {
+		require.Equal(t, c.want, MatchPath(c.pattern, c.path), "%s against %s", c.pattern, c.path)
+	}
+}
+
+func FuzzMatchPath(f *testing.F) {
+	f.Add("**/*.log", "a/b/c.log")
+	f.Fuzz(func(t *testing.T, pattern, path string) {
+		if len(pattern) < 12 && len(path) < 30 {
+			MatchPath(pattern, path)
+			require.True(t, MatchPath("**", path))
+		}
+	})
+}

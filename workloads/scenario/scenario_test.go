@@ -1,0 +1,232 @@
+package scenario
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"faultline/faults/quantity"
+	"faultline/scenarios"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/scenarios.md")
+
+const tenLines = `
+name: broker-crash
+about: A broker dies
+  and comes back.
+topology:
+  brokers: 1..3
+workload:
+  rate: 1000/s
+faults:
+  - {at: 2s..6s, fault: crash, target: any broker, for: 500ms..2s, every: 2s}
+swarm: {}
+`
+
+func TestTenLinesAreAScenario(t *testing.T) {
+	s, err := Parse("x.yaml", []byte(tenLines))
+	require.NoError(t, err)
+	require.Equal(t, "A broker dies and comes back.", s.About)
+	require.Equal(t, "visits", s.Topology.Topics[0].Name)
+	require.Equal(t, "readers", s.Topology.Groups[0].Name)
+	require.Len(t, s.Topology.Producers, 1)
+	d := s.Draw(3)
+	require.NotEmpty(t, d.Faults)
+	require.Nil(t, d.Swarm)
+}
+
+func TestWhatIsDrawnIsAScenarioOfItsOwn(t *testing.T) {
+	for _, text := range append(shipped(t), tenLines) {
+		s, err := Parse("x.yaml", []byte(text))
+		require.NoError(t, err)
+		back, err := Parse("y.yaml", s.Marshal())
+		require.NoError(t, err, "%s", s.Marshal())
+		require.Equal(t, s, back)
+		for seed := range uint64(40) {
+			d := s.Draw(seed)
+			require.Equal(t, d, s.Draw(seed))
+			require.Equal(t, d, d.Draw(seed+1), "drawing again changes nothing")
+			require.NoError(t, d.Check())
+			back, err := Parse("z.yaml", d.Marshal())
+			require.NoError(t, err, "%s", d.Marshal())
+			require.Equal(t, d, back)
+		}
+	}
+}
+
+func shipped(t *testing.T) []string {
+	var out []string
+	for _, name := range scenarios.Names() {
+		text, err := scenarios.Read(name)
+		require.NoError(t, err)
+		out = append(out, string(text))
+	}
+	require.Len(t, out, 8)
+	return out
+}
+
+func TestShippedScenariosAreNamedAfterTheirFiles(t *testing.T) {
+	for _, name := range scenarios.Names() {
+		text, err := scenarios.Read(name)
+		require.NoError(t, err)
+		s, err := Parse(name+".yaml", text)
+		require.NoError(t, err)
+		require.Equal(t, name, s.Name)
+		require.NotEmpty(t, s.About)
+		require.LessOrEqual(t, s.Workload.Duration.Max.D(), 30*time.Second)
+	}
+}
+
+func TestADrawIsKeyedByItsField(t *testing.T) {
+	s, err := Parse("x.yaml", []byte(tenLines))
+	require.NoError(t, err)
+	with := s.Clone()
+	with.Topology.Topics[0].Partitions = quantity.Between(quantity.Count(1), quantity.Count(12))
+	seen := map[quantity.Count]bool{}
+	for seed := range uint64(20) {
+		require.Equal(t, s.Draw(seed).Topology.Brokers, with.Draw(seed).Topology.Brokers)
+		seen[with.Draw(seed).Topology.Topics[0].Partitions.V()] = true
+	}
+	require.Greater(t, len(seen), 5)
+	require.False(t, s.Topology.Brokers.Count.Fixed(), "the draw works on a copy")
+}
+
+func TestMachines(t *testing.T) {
+	s, err := Parse("x.yaml", []byte(`
+name: x
+topology:
+  brokers: {count: 2, start: 1s..2s}
+  producers: [{count: 1, acks: 1}, {count: 2}]
+  groups: [{name: a, consumers: 1, spare: 1}, {name: b, consumers: 2, start: 3s}]
+`))
+	require.NoError(t, err)
+	var names []string
+	byName := map[string]Machine{}
+	for _, m := range s.Machines(1) {
+		names = append(names, m.Name)
+		byName[m.Name] = m
+	}
+	require.Equal(t, []string{"coord-1", "broker-1", "broker-2", "producer-1", "producer-2", "producer-3", "consumer-1", "consumer-2", "consumer-3", "consumer-4"}, names)
+	require.True(t, byName["consumer-2"].Spare)
+	require.Equal(t, "b", byName["consumer-3"].Group.Name)
+	require.Equal(t, 3*time.Second, byName["consumer-4"].Start)
+	require.Equal(t, "1", byName["producer-1"].Producer.Acks.V())
+	require.Equal(t, 2, byName["broker-2"].Index)
+	require.NotEqual(t, byName["broker-1"].Start, byName["broker-2"].Start)
+	require.Equal(t, []string{"visits"}, s.TopicsOf(byName["consumer-1"].Group))
+}
+
+func TestAllProblemsOfAFile(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		_, err := Load(file)
+		require.Error(t, err, file)
+		golden := file[:len(file)-len(".yaml")] + ".txt"
+		if *update {
+			require.NoError(t, os.WriteFile(golden, []byte(err.Error()+"\n"), 0o644))
+		}
+		want, readErr := os.ReadFile(golden)
+		require.NoError(t, readErr)
+		require.Equal(t, string(want), err.Error()+"\n")
+	}
+	_, err = Load("testdata/none.yaml")
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestDefaultsAreAllowedValues(t *testing.T) {
+	for _, f := range Fields() {
+		require.NotEmpty(t, f.About, "%s has no comment", f.Path)
+	}
+	s := New("x")
+	require.NoError(t, s.Check())
+	back, err := Parse("x.yaml", s.Marshal())
+	require.NoError(t, err)
+	require.Equal(t, s, back)
+	within(t, reflect.ValueOf(s).Elem(), "scenario")
+}
+
+// within checks the defaults against the bounds of their own fields.
+func within(t *testing.T, v reflect.Value, path string) {
+	for i := range v.NumField() {
+		f, x := v.Type().Field(i), v.Field(i)
+		at := path + "." + f.Tag.Get("yaml")
+		if r, ok := x.Interface().(interface{ Within(min, max string) error }); ok {
+			require.NoError(t, r.Within(f.Tag.Get("min"), f.Tag.Get("max")), at)
+			continue
+		}
+		switch {
+		case x.Kind() == reflect.Struct && x.Type() != reflect.TypeOf(quantity.Choice{}):
+			within(t, x, at)
+		case x.Kind() == reflect.Slice && x.Type().Elem().Kind() == reflect.Struct:
+			for j := range x.Len() {
+				within(t, x.Index(j), at)
+			}
+		}
+	}
+}
+
+func TestManual(t *testing.T) {
+	const file = "../../docs/scenarios.md"
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(Manual()), 0o644))
+	}
+	have, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, Manual(), string(have), "run: go test ./workloads/scenario -update")
+}
+
+func TestSeeds(t *testing.T) {
+	for text, n := range map[string]int{"1..200": 200, "7": 1, "1..10,20": 11, "0": 1, "18446744073709551615": 1, "5..5, 6..7": 3} {
+		s, err := ParseSeeds(text)
+		require.NoError(t, err, text)
+		require.Equal(t, n, s.Len(), text)
+		again, err := ParseSeeds(s.String())
+		require.NoError(t, err)
+		require.Equal(t, s, again)
+	}
+	s, _ := ParseSeeds("1..10,20")
+	require.EqualValues(t, 1, s.At(0))
+	require.EqualValues(t, 20, s.At(10))
+	for text, want := range map[string]string{
+		"":                        `seeds: found "", allowed is ` + seedForms,
+		"x":                       `seeds: found "x", allowed is ` + seedForms,
+		"1..":                     `seeds: found "1..", allowed is ` + seedForms,
+		"-1":                      `seeds: found "-1", allowed is ` + seedForms,
+		"9..1":                    `seeds: found "9..1", allowed is a range from the smaller to the larger seed: 1..9`,
+		"1..9,5":                  `seeds: found "5", which repeats seeds of 1..9, allowed is each seed once`,
+		"0..18446744073709551615": `seeds: found "0..18446744073709551615", allowed are 100000000 seeds in all`,
+	} {
+		_, err := ParseSeeds(text)
+		require.EqualError(t, err, want)
+	}
+}
+
+func TestSeedIndexWalksTheList(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var seeds Seeds
+		var want []uint64
+		next := uint64(0)
+		for range rapid.IntRange(1, 4).Draw(t, "ranges") {
+			first := next + rapid.Uint64Range(0, 5).Draw(t, "gap")
+			last := first + rapid.Uint64Range(0, 5).Draw(t, "length")
+			seeds = append(seeds, SeedRange{first, last})
+			for s := first; s <= last; s++ {
+				want = append(want, s)
+			}
+			next = last + 1
+		}
+		require.Equal(t, len(want), seeds.Len())
+		for i, s := range want {
+			require.Equal(t, s, seeds.At(i))
+		}
+	})
+}
