@@ -64,34 +64,12 @@ func (s *Server) apply(txn *tree.Txn) error {
 		return err
 	}
 	s.store.append(txn)
+	s.traces = appendTrace(s.traces, txn, effects)
 	for i := range effects {
-		e := &effects[i]
-		s.traceEffect(e, txn.Zxid)
-		s.notices = s.watches.Fire(e, s.notices[:0])
+		s.notices = s.watches.Fire(&effects[i], s.notices[:0])
 		s.notify()
 	}
-	switch txn.Kind {
-	case tree.TxnOpen:
-		s.traces = append(s.traces, machine.Event{Kind: machine.SessionOpened, A: txn.Session, B: txn.Timeout * 1e6})
-	case tree.TxnClose:
-		s.traces = append(s.traces, machine.Event{Kind: machine.SessionClosed, A: txn.Session})
-	case tree.TxnExpire:
-		s.traces = append(s.traces, machine.Event{Kind: machine.SessionExpired, A: txn.Session})
-	}
 	return nil
-}
-
-func (s *Server) traceEffect(e *tree.Effect, zxid int64) {
-	ev := machine.Event{Subject: e.Path, Detail: e.Data, A: e.Owner, B: zxid}
-	switch e.Kind {
-	case tree.Create:
-		ev.Kind = machine.ZnodeCreated
-	case tree.Set:
-		ev.Kind, ev.A = machine.ZnodeSet, int64(e.Stat.Version)
-	case tree.Delete:
-		ev.Kind = machine.ZnodeDeleted
-	}
-	s.traces = append(s.traces, ev)
 }
 
 // notify stages the events of s.notices.
@@ -124,12 +102,18 @@ func (s *Server) makeDurable() error {
 	if err := s.store.commit(); err != nil {
 		return err
 	}
+	s.trace()
+	return nil
+}
+
+// trace reports the transactions that became durable.
+func (s *Server) trace() {
 	for i := range s.traces {
 		s.m.Trace(s.traces[i])
 	}
 	clear(s.traces)
 	s.traces = s.traces[:0]
-	return nil
+	s.store.traced = s.tree.Zxid()
 }
 
 // release lets the batch's output go.
@@ -196,7 +180,7 @@ func (s *Server) maybeRoll() error {
 	if err := s.store.begin(number, s.tree.Zxid()); err != nil {
 		return err
 	}
-	content := encodeSnapshot(s.tree, number)
+	content := encodeSnapshot(s.tree, nil, number)
 	s.m.Work(machine.Work{Copied: int64(len(content)), Summed: int64(len(content))})
 	s.lock.Lock()
 	defer s.lock.Unlock()

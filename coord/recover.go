@@ -10,8 +10,15 @@ import (
 	"faultline/sim/machine"
 )
 
-// openStore recovers the tree and begins a new log. It may fail or be cut off at any point and be tried again.
-func openStore(m machine.Machine, dir string) (*store, *tree.Tree, error) {
+// recovered is what the data directory holds.
+type recovered struct {
+	tree     *tree.Tree
+	untraced []machine.Event // of transactions that were perhaps not traced
+	last     uint64          // largest number in use, 0: none
+}
+
+// openStore recovers the state and begins a new log. It may fail or be cut off at any point and be tried again.
+func openStore(m machine.Machine, dir string) (*store, *recovered, error) {
 	if err := m.Disk().Mkdir(dir); err != nil {
 		return nil, nil, fmt.Errorf("data directory %s: %w", dir, err)
 	}
@@ -24,31 +31,32 @@ func openStore(m machine.Machine, dir string) (*store, *tree.Tree, error) {
 			return nil, nil, fmt.Errorf("data directory %s: %w", dir, err)
 		}
 	}
-	t, last, err := recoverTree(m, dir)
+	r, err := readStore(m, dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("recover %s: %w", dir, err)
 	}
 	s := &store{m: m, dir: dir}
-	if err := saveSnapshot(m, dir, last+1, encodeSnapshot(t, last+1)); err != nil {
+	if err := saveSnapshot(m, dir, r.last+1, encodeSnapshot(r.tree, r.untraced, r.last+1)); err != nil {
 		return nil, nil, err
 	}
-	if err := s.begin(last+1, t.Zxid()); err != nil {
+	if err := s.begin(r.last+1, r.tree.Zxid()); err != nil {
 		return nil, nil, err
 	}
-	removeBelow(m, dir, last+1)
-	return s, t, nil
+	removeBelow(m, dir, r.last+1)
+	return s, r, nil
 }
 
-// recoverTree reads the newest snapshot and replays the logs from there. last is the largest number in use, 0: none. It changes nothing on disk.
-func recoverTree(m machine.Machine, dir string) (t *tree.Tree, last uint64, err error) {
+// readStore reads the newest snapshot and replays the logs from there. It changes nothing on disk.
+func readStore(m machine.Machine, dir string) (*recovered, error) {
 	files, err := listStore(m, dir)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
+	r := &recovered{}
 	var snap uint64
 	logs := 0
 	for _, f := range files {
-		last = max(last, f.number)
+		r.last = max(r.last, f.number)
 		switch f.kind {
 		case kindSnap:
 			snap = max(snap, f.number)
@@ -58,12 +66,13 @@ func recoverTree(m machine.Machine, dir string) (t *tree.Tree, last uint64, err 
 	}
 	if snap == 0 {
 		if logs > 0 {
-			return nil, 0, fmt.Errorf("%w: %d transaction logs but no snapshot; restore a snapshot or remove the logs to start empty", tree.ErrCorrupt, logs)
+			return nil, fmt.Errorf("%w: %d transaction logs but no snapshot; restore a snapshot or remove the logs to start empty", tree.ErrCorrupt, logs)
 		}
-		return tree.New(), last, nil
+		r.tree = tree.New()
+		return r, nil
 	}
-	if t, err = readSnapshot(m, dir, snap); err != nil {
-		return nil, 0, err
+	if err := r.snapshot(m, dir, snap); err != nil {
+		return nil, err
 	}
 	next, torn := snap, ""
 	for _, f := range files { // sorted by name, so logs by number
@@ -71,38 +80,40 @@ func recoverTree(m machine.Machine, dir string) (t *tree.Tree, last uint64, err 
 			continue
 		}
 		if f.number != next {
-			return nil, 0, fmt.Errorf("%w: %s is missing, %s is there", tree.ErrCorrupt, logName(next), f.name)
+			return nil, fmt.Errorf("%w: %s is missing, %s is there", tree.ErrCorrupt, logName(next), f.name)
 		}
 		if torn != "" {
-			return nil, 0, fmt.Errorf("%w: %s, but it is not the last log", tree.ErrCorrupt, torn)
+			return nil, fmt.Errorf("%w: %s, but it is not the last log", tree.ErrCorrupt, torn)
 		}
-		if torn, err = replay(m, path.Join(dir, f.name), f.number, t); err != nil {
-			return nil, 0, err
+		if torn, err = r.replay(m, path.Join(dir, f.name), f.number); err != nil {
+			return nil, err
 		}
 		next++
 	}
-	return t, last, nil
+	return r, nil
 }
 
-func readSnapshot(m machine.Machine, dir string, number uint64) (*tree.Tree, error) {
+func (r *recovered) snapshot(m machine.Machine, dir string, number uint64) error {
 	name := path.Join(dir, snapName(number))
 	b, err := readFile(m, name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(b) < snapHeader || string(b[:8]) != snapMagic || binary.BigEndian.Uint64(b[8:]) != number ||
 		binary.BigEndian.Uint64(b[16:]) != uint64(len(b)-snapHeader) || binary.BigEndian.Uint32(b[24:]) != snapSum(b) {
-		return nil, fmt.Errorf("%w: %s is no valid snapshot (%d bytes); restore it from a copy", tree.ErrCorrupt, name, len(b))
+		return fmt.Errorf("%w: %s is no valid snapshot (%d bytes); restore it from a copy", tree.ErrCorrupt, name, len(b))
 	}
-	t, err := tree.Decode(b[snapHeader:])
+	if r.untraced, b, err = decodeEvents(b[snapHeader:]); err == nil {
+		r.tree, err = tree.Decode(b)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	return t, nil
+	return nil
 }
 
 // replay applies a log's transactions. torn says where and how the log ends in something that is no whole record, "": it does not.
-func replay(m machine.Machine, name string, number uint64, t *tree.Tree) (torn string, err error) {
+func (r *recovered) replay(m machine.Machine, name string, number uint64) (torn string, err error) {
 	b, err := readFile(m, name)
 	if err != nil {
 		return "", err
@@ -110,8 +121,8 @@ func replay(m machine.Machine, name string, number uint64, t *tree.Tree) (torn s
 	if len(b) < logHeader || string(b[:8]) != logMagic || crc32.Checksum(b[:24], castagnoli) != binary.BigEndian.Uint32(b[24:]) {
 		return fmt.Sprintf("%s has no valid header", name), nil
 	}
-	if n, zxid := binary.BigEndian.Uint64(b[8:]), int64(binary.BigEndian.Uint64(b[16:])); n != number || zxid != t.Zxid() {
-		return "", fmt.Errorf("%w: %s is log %d after transaction %d, but the state is at transaction %d", tree.ErrCorrupt, name, n, zxid, t.Zxid())
+	if n, zxid := binary.BigEndian.Uint64(b[8:]), int64(binary.BigEndian.Uint64(b[16:])); n != number || zxid != r.tree.Zxid() {
+		return "", fmt.Errorf("%w: %s is log %d after transaction %d, but the state is at transaction %d", tree.ErrCorrupt, name, n, zxid, r.tree.Zxid())
 	}
 	sum := binary.BigEndian.Uint32(b[24:])
 	var txn tree.Txn
@@ -130,12 +141,17 @@ func replay(m machine.Machine, name string, number uint64, t *tree.Tree) (torn s
 		if sum != binary.BigEndian.Uint32(b[at+4:]) {
 			return fmt.Sprintf("%s has a record at %d whose checksum is wrong", name, at), nil
 		}
-		if err := txn.Decode(payload); err != nil {
+		traced, n := binary.Varint(payload)
+		if n <= 0 {
+			return "", fmt.Errorf("%w: %s at %d", tree.ErrCorrupt, name, at)
+		}
+		if err := txn.Decode(payload[n:]); err != nil {
 			return "", fmt.Errorf("%s at %d: %w", name, at, err)
 		}
-		if effects, err = t.Apply(&txn, effects[:0]); err != nil {
+		if effects, err = r.tree.Apply(&txn, effects[:0]); err != nil {
 			return "", fmt.Errorf("%s at %d: %w", name, at, err)
 		}
+		r.untraced = appendTrace(dropTraced(r.untraced, traced), &txn, effects)
 		at = start + length
 	}
 	return "", nil

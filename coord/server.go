@@ -51,7 +51,7 @@ type Server struct {
 // Start recovers the state from the machine's disk and serves it. It returns when the port is open.
 func Start(m machine.Machine, cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
-	store, t, err := openStore(m, cfg.DataDir)
+	store, r, err := openStore(m, cfg.DataDir)
 	if err != nil {
 		return nil, fmt.Errorf("start coordination server: %w", err)
 	}
@@ -62,18 +62,19 @@ func Start(m machine.Machine, cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		m: m, cfg: cfg, listener: listener, port: portOf(listener, cfg.Port),
-		store: store, tree: t, watches: tree.NewWatches(), attached: map[int64]*conn{},
+		store: store, tree: r.tree, traces: r.untraced, watches: tree.NewWatches(), attached: map[int64]*conn{},
 		passwords: m.Rand("coord/password"),
 		lock:      m.NewMutex("coord"),
 		expiry:    tree.NewExpiry(cfg.TickTime / 10),
 	}
 	s.work = m.NewCond("coord/work", s.lock)
 	s.idle = m.NewCond("coord/idle", s.lock)
+	s.trace()
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	now := m.Uptime()
-	for _, id := range t.Sessions() {
-		timeout, _, _ := t.Session(id)
+	for _, id := range r.tree.Sessions() {
+		timeout, _, _ := r.tree.Session(id)
 		s.expiry.Add(id, timeout, now)
 	}
 	s.arm()

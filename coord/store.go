@@ -15,8 +15,8 @@ import (
 //	snap.N  the tree at some transaction
 //	log.N   the transactions after snap.N, until log.N+1 begins
 //
-// Snapshot: 8 bytes magic, number, length, CRC-32C of the rest (and of the number), tree.
-// Log: 8 bytes magic, number, zxid before the first record, CRC-32C of these; then records: length, CRC-32C, transaction. The
+// Snapshot: 8 bytes magic, number, length, CRC-32C of all but itself, events not traced yet (trace.go), tree.
+// Log: 8 bytes magic, number, zxid before the first record, CRC-32C of these; then records: length, CRC-32C, last zxid traced, transaction. The
 // CRC of a record covers the CRC before it, so that no record is valid anywhere but at its place.
 //
 // Rules, which make every crash point safe:
@@ -48,6 +48,7 @@ type store struct {
 	size    int64  // bytes of the log that are written
 	sum     uint32 // CRC of the last record
 	records int    // in the open log
+	traced  int64  // last transaction traced
 	buf     []byte // records not yet written
 }
 
@@ -58,6 +59,7 @@ func snapName(number uint64) string { return fmt.Sprintf("snap.%016x", number) }
 func (s *store) append(txn *tree.Txn) {
 	start := len(s.buf)
 	s.buf = append(s.buf, make([]byte, recHeader)...)
+	s.buf = binary.AppendVarint(s.buf, s.traced)
 	s.buf = txn.Append(s.buf)
 	payload := s.buf[start+recHeader:]
 	head := s.buf[start : start+recHeader]
@@ -126,10 +128,11 @@ func writeSynced(file machine.File, b []byte) error {
 }
 
 // encodeSnapshot is the content of snapshot number.
-func encodeSnapshot(t *tree.Tree, number uint64) []byte {
+func encodeSnapshot(t *tree.Tree, untraced []machine.Event, number uint64) []byte {
 	b := make([]byte, snapHeader, 4096)
 	copy(b, snapMagic)
 	binary.BigEndian.PutUint64(b[8:], number)
+	b = appendEvents(b, untraced)
 	b = t.Append(b)
 	binary.BigEndian.PutUint64(b[16:], uint64(len(b)-snapHeader))
 	binary.BigEndian.PutUint32(b[24:], snapSum(b))

@@ -52,13 +52,13 @@ func (c *Client) backOff() bool {
 
 // open connects to a server and agrees on the session. nil: no connection.
 func (c *Client) open(server string) (net.Conn, *jute.PacketReader) {
-	patience := max(c.cfg.SessionTimeout/3/time.Duration(len(c.cfg.Servers)), 2*minBackoff)
-	conn, err := c.m.Dial(server, patience)
+	// Short of a third of the time-out for all servers together: that much is left when a connection counts as lost.
+	conn, err := c.m.Dial(server, max(c.cfg.SessionTimeout/3/time.Duration(1+len(c.cfg.Servers)), 2*minBackoff))
 	if err != nil {
 		return nil, nil
 	}
 	packets := jute.NewPacketReader(conn, maxReply)
-	if err := c.shake(conn, packets, patience); err != nil {
+	if err := c.shake(conn, packets); err != nil {
 		conn.Close()
 		return nil, nil
 	}
@@ -66,14 +66,14 @@ func (c *Client) open(server string) (net.Conn, *jute.PacketReader) {
 }
 
 // shake exchanges the connection's first packets and makes it the client's connection.
-func (c *Client) shake(conn net.Conn, packets *jute.PacketReader, patience time.Duration) error {
+func (c *Client) shake(conn net.Conn, packets *jute.PacketReader) error {
 	c.lock.Lock()
 	ask := jute.ConnectRequest{LastZxid: c.zxid, Timeout: int32(c.cfg.SessionTimeout.Milliseconds()), SessionID: c.session,
 		Password: append([]byte(nil), c.password[:]...), HasReadOnly: true}
 	c.lock.Unlock()
 	b, mark := jute.BeginPacket(nil)
 	b = jute.EndPacket(ask.Append(b), mark)
-	if err := conn.SetDeadline(c.m.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(c.m.Now().Add(max(c.cfg.SessionTimeout/3, 2*minBackoff))); err != nil {
 		return err
 	}
 	sent := c.m.Uptime()
