@@ -1,0 +1,92 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+
+	"faultline/sim/machine"
+)
+
+const (
+	checkpointName = "checkpoint"
+	temporary      = ".tmp" // ends the name of a file that is not yet in place
+)
+
+// A checkpoint says what a restart may take for granted:
+//
+//   - segments that end at or below start were deleted; what a crash left of them goes;
+//   - what lies below recovery is durable, and so are the indexes of segments that end at or below it.
+//
+// It is one line of text and its CRC-32C. A log without one, or with one that cannot be read, is read and checked whole: slower, and nothing is lost by it.
+type checkpoint struct{ start, recovery int64 }
+
+func (c checkpoint) encode() []byte {
+	line := fmt.Sprintf("faultline-log 1 start %d recovery %d", c.start, c.recovery)
+	return fmt.Appendf(nil, "%s crc %08x\n", line, crc32.Checksum([]byte(line), castagnoli))
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// decodeCheckpoint reads what encode writes and nothing else.
+func decodeCheckpoint(p []byte) (c checkpoint, ok bool) {
+	var sum uint32
+	n, err := fmt.Sscanf(string(p), "faultline-log 1 start %d recovery %d crc %x\n", &c.start, &c.recovery, &sum)
+	if err != nil || n != 3 || c.start < 0 || c.recovery < c.start || string(c.encode()) != string(p) {
+		return checkpoint{}, false
+	}
+	return c, true
+}
+
+// loadCheckpoint reads the checkpoint; without a readable one it returns the zero value and false. The error is one of the disk.
+func (l *Log) loadCheckpoint() (checkpoint, bool, error) {
+	p, err := l.readFile(checkpointName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return checkpoint{}, false, nil
+	}
+	if err != nil {
+		return checkpoint{}, false, l.wrap("read its checkpoint", err)
+	}
+	c, ok := decodeCheckpoint(p)
+	return c, ok, nil
+}
+
+// saveCheckpoint replaces the checkpoint at one stroke, durably. Whatever it vouches for must be durable before.
+func (l *Log) saveCheckpoint(c checkpoint) error {
+	err := l.writeFile(checkpointName+temporary, c.encode())
+	if err == nil {
+		err = l.disk.Rename(l.path(checkpointName+temporary), l.path(checkpointName))
+	}
+	if err != nil {
+		l.remove(checkpointName + temporary)
+		return l.wrap("write its checkpoint", err)
+	}
+	return l.syncDir()
+}
+
+// syncDir makes the directory's entries durable. A failure fences the log: it says nothing about any entry made so far, and a later success would not either.
+func (l *Log) syncDir() error {
+	if err := l.disk.SyncDir(l.dir); err != nil {
+		return l.fence(fmt.Errorf("sync directory %s: %w", l.dir, err))
+	}
+	return nil
+}
+
+// remove deletes a file of the log's directory; one that is not there is no error.
+func (l *Log) remove(name string) error {
+	if err := l.disk.Remove(l.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// present reports whether the path is there.
+func present(d machine.Disk, path string) (bool, error) {
+	if _, err := d.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	return true, nil
+}

@@ -1,0 +1,280 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"sort"
+	"strings"
+
+	"faultline/broker/record"
+	"faultline/sim/machine"
+)
+
+// Open opens the log in dir, or makes it (and dir). Clean says that Close returned nil and nothing happened since; otherwise what lies above the recovery point is read,
+// checked, cut at the first bad batch and made durable again (see recover.go). After Open everything in the log is visible.
+//
+// Errors: machine.ErrIO and machine.ErrNoSpace (wrapped), ErrDamaged.
+func Open(m machine.Machine, dir, topic string, partition int32, cfg Config, clean bool) (*Log, error) {
+	if err := cfg.Check(); err != nil {
+		return nil, err
+	}
+	l := &Log{m: m, disk: m.Disk(), dir: dir, subject: fmt.Sprintf("%s/%d", topic, partition), cfg: cfg.filled()}
+	l.flushing = m.NewMutex("log flush " + l.subject)
+	l.appending = m.NewMutex("log append " + l.subject)
+	l.mu = m.NewMutex("log " + l.subject)
+	l.due = m.NewCond("log flush due "+l.subject, l.mu)
+	l.moved = m.NewCond("log visible "+l.subject, l.mu)
+	if err := l.open(clean); err != nil {
+		for _, s := range l.segments {
+			s.file.Close()
+		}
+		return nil, l.wrap("open", err)
+	}
+	shut := int64(0)
+	if clean {
+		shut = 1
+	}
+	m.Trace(machine.Event{Kind: machine.LogOpened, Subject: l.subject, A: l.start, B: l.end, C: shut})
+	l.running = true
+	m.Go("log flush "+l.subject, l.flusher)
+	return l, nil
+}
+
+func (l *Log) open(clean bool) error {
+	l.m.Failpoint("fault/log/open-slow")
+	if err := l.makeDir(); err != nil {
+		return err
+	}
+	c, known, err := l.loadCheckpoint()
+	if err != nil {
+		return err
+	}
+	bases, err := l.sweep(c)
+	if err != nil {
+		return err
+	}
+	if len(bases) == 0 {
+		return l.begin(c)
+	}
+	for _, base := range bases {
+		f, err := l.disk.Open(l.path(segmentName(base, logSuffix)), 0)
+		if err != nil {
+			return err
+		}
+		l.segments = append(l.segments, &segment{base: base, file: f, next: base, firstTime: -1, maxTime: -1})
+	}
+	l.recovery = c.recovery
+	if !clean || !known || l.trust() != nil {
+		if err := l.recover(); err != nil {
+			return err
+		}
+	}
+	last := l.active()
+	l.start, l.end, l.visible = max(l.segments[0].base, c.start), last.next, last.next
+	l.edge = mark{last, spot{last.next, last.size}}
+	return nil
+}
+
+// makeDir makes the log's directory and every name on the way to it durable.
+func (l *Log) makeDir() error {
+	if err := l.disk.Mkdir(l.dir); err != nil {
+		return err
+	}
+	for dir := l.dir; dir != ""; {
+		dir = parent(dir)
+		if err := l.disk.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parent is the directory that holds the path; "" is the root.
+func parent(dir string) string {
+	dir = path.Dir(dir)
+	if dir == "." || dir == "/" {
+		return ""
+	}
+	return dir
+}
+
+// begin makes the first segment. When there was a log here before (its files are lost, or were never made durable) its offsets are not used again.
+func (l *Log) begin(c checkpoint) error {
+	base := max(c.start, c.recovery)
+	s, err := l.create(base)
+	if err != nil {
+		return err
+	}
+	l.segments = []*segment{s}
+	if err := s.file.Sync(); err != nil {
+		return err
+	}
+	if err := l.disk.SyncDir(l.dir); err != nil {
+		return err
+	}
+	s.fresh = false
+	l.start, l.end, l.visible, l.recovery = base, base, base, base
+	l.edge = mark{s, spot{base, 0}}
+	return nil
+}
+
+// sweep lists the segments by base offset, after it removed what a crash may leave: files that were not yet in place, segments below the log start, indexes
+// without a log, and empty files among the segments (a roll that failed, or one that lost its bytes, which the gap will show).
+func (l *Log) sweep(c checkpoint) (bases []int64, err error) {
+	list, err := l.disk.ReadDir(l.dir)
+	if err != nil {
+		return nil, err
+	}
+	var indexes []int64
+	empty := map[int64]bool{}
+	removed := false
+	for _, info := range list {
+		base, suffix, ok := parseName(info.Name)
+		switch {
+		case strings.HasSuffix(info.Name, temporary):
+			err = l.remove(info.Name)
+			removed = true
+		case ok && suffix == logSuffix:
+			bases = append(bases, base)
+			empty[base] = info.Size == 0
+		case ok:
+			indexes = append(indexes, base)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	sort.Slice(bases, func(i, j int) bool { return bases[i] < bases[j] })
+	kept := bases[:0:0]
+	for i, base := range bases {
+		last := i == len(bases)-1
+		if base < c.start || !last && empty[base] {
+			if err := l.unlink(base); err != nil {
+				return nil, err
+			}
+			removed = true
+			continue
+		}
+		kept = append(kept, base)
+	}
+	for _, base := range indexes {
+		i := sort.Search(len(kept), func(i int) bool { return kept[i] >= base })
+		if i < len(kept) && kept[i] == base {
+			continue
+		}
+		if err := l.unlink(base); err != nil {
+			return nil, err
+		}
+		removed = true
+	}
+	if removed {
+		err = l.disk.SyncDir(l.dir)
+	}
+	return kept, err
+}
+
+// trust takes over the segments of a cleanly closed log as their indexes describe them. An error says that they disagree with the log or with each other.
+func (l *Log) trust() error {
+	for i, s := range l.segments {
+		if err := l.inspect(s); err != nil {
+			return err
+		}
+		if i+1 < len(l.segments) && s.next != l.segments[i+1].base {
+			return fmt.Errorf("%w: %s ends at offset %d, the next segment begins at %d", ErrDamaged, s.file.Name(), s.next, l.segments[i+1].base)
+		}
+	}
+	s := l.active()
+	if s.next < l.recovery {
+		return fmt.Errorf("%w: it ends at offset %d, it was closed at %d", ErrDamaged, s.next, l.recovery)
+	}
+	x, err := l.loadIndex(s, s.size, s.next)
+	if err != nil {
+		return err
+	}
+	s.index, s.loaded = x, true
+	if s.size > 0 {
+		if s.firstTime, err = s.firstTimestamp(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// firstTimestamp reads the timestamp of the segment's first record.
+func (s *segment) firstTimestamp() (int64, error) {
+	w := walk{file: s.file, end: s.size, buf: make([]byte, record.HeaderBytes)}
+	h, err := w.batch(spot{s.base, 0})
+	return h.BaseTimestamp, err
+}
+
+// inspect finds where a segment ends and its newest timestamp, from the last entries of its indexes and the batches behind them. An error (ErrDamaged, fs.ErrNotExist, ...) says that
+// the indexes are missing or the log is not what they say.
+func (l *Log) inspect(s *segment) error {
+	size, err := s.file.Size()
+	if err != nil {
+		return err
+	}
+	e, err := l.lastOf(segmentName(s.base, indexSuffix), entryBytes)
+	if err != nil {
+		return err
+	}
+	t, err := l.lastOf(segmentName(s.base, timeSuffix), timeEntryBytes)
+	if err != nil {
+		return err
+	}
+	at := spot{s.base, 0}
+	if e != nil {
+		last := decodeEntry(e)
+		at = spot{s.base + int64(last.offset), int64(last.pos)}
+	}
+	buf := l.borrow() // nobody else knows the log yet: no lock
+	defer l.lend(buf)
+	w := walk{file: s.file, end: size, buf: buf}
+	newest := int64(-1)
+	for at.pos < size {
+		h, err := w.batch(at)
+		if err != nil {
+			return err
+		}
+		newest = max(newest, h.MaxTimestamp)
+		at = at.after(&h)
+	}
+	if at.pos != size {
+		return fmt.Errorf("%w: %s has %d bytes, its index speaks of %d", ErrDamaged, s.file.Name(), size, at.pos)
+	}
+	if size > 0 {
+		if t == nil || s.base+int64(decodeTime(t).offset) != at.offset-1 || decodeTime(t).time < newest {
+			return fmt.Errorf("%w: the time index of %s does not end with its last offset, %d", ErrDamaged, s.file.Name(), at.offset-1)
+		}
+		newest = decodeTime(t).time
+	}
+	s.size, s.synced, s.next, s.maxTime, s.indexed = size, size, at.offset, newest, true
+	return nil
+}
+
+// lastOf reads the last entry of an index file; nil when it has none.
+func (l *Log) lastOf(name string, entry int64) ([]byte, error) {
+	f, err := l.disk.Open(l.path(name), 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	if size%entry != 0 {
+		return nil, fmt.Errorf("%w: %s has %d bytes, an entry has %d", ErrDamaged, name, size, entry)
+	}
+	if size == 0 {
+		return nil, nil
+	}
+	p := make([]byte, entry)
+	_, err = machine.ReadFull(f, p, size-entry)
+	return p, err
+}
+
+// missing reports whether the error says that indexes are no use, as opposed to a disk that does not answer.
+func missing(err error) bool { return errors.Is(err, ErrDamaged) || errors.Is(err, fs.ErrNotExist) }

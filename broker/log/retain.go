@@ -1,0 +1,117 @@
+package log
+
+import (
+	"errors"
+
+	"faultline/sim/machine"
+)
+
+// Retain deletes the oldest segments by policy: those whose newest record is older than RetentionTime by the wall clock, and those that RetentionBytes leaves no room for. The active segment
+// is never deleted; when all its records are too old a new one takes its place first, so offsets never start again. What is not visible stays, and so does a segment behind one that stays.
+// A segment without timestamps goes by size only.
+func (l *Log) Retain() error {
+	l.flushing.Lock()
+	defer l.flushing.Unlock()
+	rolled := l.retireActive()
+	if err := l.deleteOld(); err != nil {
+		return err
+	}
+	return rolled
+}
+
+// expired reports whether all the segment's records are older than the policy keeps them. Call with mu.
+func (l *Log) expired(s *segment) bool {
+	return l.cfg.RetentionTime > 0 && s.maxTime >= 0 && l.m.Now().UnixMilli()-s.maxTime > l.cfg.RetentionTime.Milliseconds()
+}
+
+// retireActive rolls the active segment when all of it is visible and expired. The new one is durable before this returns. Call with flushing.
+func (l *Log) retireActive() error {
+	l.appending.Lock()
+	l.mu.Lock()
+	err := l.usable()
+	s := l.active()
+	due := err == nil && l.visible == l.end && l.expired(s)
+	l.mu.Unlock()
+	if due {
+		_, err = l.roll(s)
+	}
+	l.appending.Unlock()
+	if due && err == nil {
+		err = l.flushAndMark()
+	}
+	return err
+}
+
+// deleteOld deletes what the policy does not keep. Call with flushing.
+//
+// The checkpoint with the new log start comes first, so that a restart removes what a crash leaves of the deleted segments and never sees a part of them. When the disk is too full for
+// a new checkpoint, the segments go one by one from the oldest on, each removal made durable before the next, which keeps the rest whole too.
+func (l *Log) deleteOld() error {
+	l.mu.Lock()
+	if err := l.usable(); err != nil {
+		l.mu.Unlock()
+		return err
+	}
+	n := l.surplus()
+	old := l.segments[:n:n]
+	start := l.segments[n].base
+	l.mu.Unlock()
+	if n == 0 {
+		return nil
+	}
+	saved := l.saveCheckpoint(checkpoint{start: start, recovery: max(l.recovery, start)})
+	if saved == nil {
+		l.recovery = max(l.recovery, start)
+	} else if !errors.Is(saved, machine.ErrNoSpace) {
+		return saved
+	}
+	l.mu.Lock()
+	l.segments = append([]*segment(nil), l.segments[n:]...)
+	l.start = start
+	for i, s := range old {
+		next := start
+		if i+1 < n {
+			next = old[i+1].base
+		}
+		l.m.Trace(machine.Event{Kind: machine.LogDeleted, Subject: l.subject, A: s.base, B: next})
+	}
+	l.mu.Unlock()
+
+	var first error
+	for _, s := range old {
+		l.drop(s)
+		l.m.Failpoint("fault/log/delete-slow")
+		if err := l.unlink(s.base); err != nil && first == nil {
+			first = l.wrap("delete a segment", err)
+		}
+		if saved != nil {
+			if first != nil {
+				return first
+			}
+			if err := l.syncDir(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := l.syncDir(); err != nil {
+		return err
+	}
+	return first
+}
+
+// surplus is the number of segments, from the oldest on, that are not kept. Call with mu.
+func (l *Log) surplus() int {
+	sealed := l.segments[:len(l.segments)-1]
+	var size int64
+	for _, s := range l.segments {
+		size += s.size
+	}
+	for i, s := range sealed {
+		large := l.cfg.RetentionBytes > 0 && size-s.size >= l.cfg.RetentionBytes
+		if s.next > l.visible || !large && !l.expired(s) {
+			return i
+		}
+		size -= s.size
+	}
+	return len(sealed)
+}
