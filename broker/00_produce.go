@@ -1,0 +1,155 @@
+package broker
+
+import (
+	"encoding/binary"
+	"strings"
+	"time"
+
+	"faultline/broker/log"
+	"faultline/broker/record"
+	"faultline/broker/wire"
+	"faultline/sim/machine"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// maxAckWait bounds what a client may ask for as time-out of acks=all.
+const maxAckWait = 5 * time.Minute
+
+// produce appends record batches.
+//
+// Acks 1 is answered when the records are in the page cache: they survive a crash of the broker's process, not of its machine. Acks -1 (all) is
+// answered when they are flushed, and so visible to consumers. Acks 0 is not answered; an error closes the connection, which is the only
+// way to tell.
+//
+// Codes that leave open whether the records are in the log: KAFKA_STORAGE_ERROR and REQUEST_TIMED_OUT. All others say that they are not.
+func (c *conn) produce(h wire.Header, rest []byte) error {
+	b := c.b
+	b.m.Work(machine.Work{Requests: 1, Copied: int64(len(rest)), Syscalls: 2})
+	req := &c.produceReq
+	*req = kmsg.ProduceRequest{Version: h.Version, Topics: req.Topics[:0]}
+	if err := wire.Decode(req, rest); err != nil {
+		return err
+	}
+	out := c.spare
+	if out == nil {
+		out = &reply{}
+	}
+	c.spare = out
+	out.correlation = h.Correlation
+	out.waits = out.waits[:0]
+	resp := &out.resp
+	*resp = kmsg.ProduceResponse{Version: h.Version, Topics: resp.Topics[:0]}
+
+	failed := false
+	for i := range req.Topics {
+		rt := &req.Topics[i]
+		pt := nextTopic(&resp.Topics)
+		pt.TopicID = rt.TopicID
+		for j := range rt.Partitions {
+			rp := &rt.Partitions[j]
+			pp := kmsg.NewProduceResponseTopicPartition()
+			pp.Partition = rp.Partition
+			pp.BaseOffset, pp.LogAppendTime, pp.LogStartOffset = -1, -1, -1
+			var p *partition
+			p, pp.ErrorCode = b.produceTarget(req, rt, rp.Partition)
+			if p != nil {
+				pt.Topic = p.topic.name // the response may outlive the request's memory
+			}
+			if pp.ErrorCode == 0 {
+				pp.ErrorCode = checkRecords(rp.Records)
+			}
+			if pp.ErrorCode == 0 {
+				done, err := p.log.Append(rp.Records, log.AppendOptions{})
+				if pp.ErrorCode = appendCode(err); err != nil {
+					b.logFailed(p, err)
+				} else {
+					pp.BaseOffset, pp.LogStartOffset = done.Base, done.Start
+					if req.Acks == -1 {
+						p.log.RequestFlush()
+						out.waits = append(out.waits, flushWait{p: p, next: done.Next, topic: i, partition: j})
+					}
+				}
+			}
+			failed = failed || pp.ErrorCode != 0
+			pt.Partitions = append(pt.Partitions, pp)
+		}
+		if pt.Topic == "" {
+			pt.Topic = strings.Clone(rt.Topic)
+		}
+	}
+	switch {
+	case req.Acks == 0 && failed:
+		return errSilentFailure
+	case req.Acks == 0:
+		return nil
+	case len(out.waits) == 0:
+		return c.reply(h.Correlation, resp)
+	}
+	wait := min(max(time.Duration(req.TimeoutMillis)*time.Millisecond, 0), maxAckWait)
+	out.deadline = b.m.Uptime() + wait
+	next, err := c.later().push(out)
+	c.spare = next
+	return err
+}
+
+// produceTarget finds the partition, or the code that refuses.
+func (b *Broker) produceTarget(req *kmsg.ProduceRequest, rt *kmsg.ProduceRequestTopic, id int32) (*partition, int16) {
+	switch {
+	case req.Acks < -1 || req.Acks > 1:
+		return nil, codeInvalidRequiredAcks
+	case req.TransactionID != nil:
+		return nil, codeInvalidRequest // there is no transaction coordinator that could have let it begin
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if req.Version >= 13 {
+		t := b.byID[rt.TopicID]
+		if t == nil {
+			return nil, codeUnknownTopicID
+		}
+		return b.lookupLocked(t, id)
+	}
+	return b.lookupLocked(b.topics[rt.Topic], id)
+}
+
+// checkRecords refuses what the log would not understand or this broker does not keep its promise for: message formats before v2, and
+// batches of idempotent producers. Broken batches are left to the log, which checks everything else.
+func checkRecords(p []byte) int16 {
+	if len(p) == 0 {
+		return codeInvalidRecord
+	}
+	for len(p) > 16 {
+		if p[16] != record.Magic {
+			if p[16] < record.Magic {
+				return codeUnsupportedFormat
+			}
+			return codeCorruptMessage
+		}
+		if len(p) < record.HeaderBytes {
+			break
+		}
+		if int64(binary.BigEndian.Uint64(p[43:])) >= 0 {
+			return codeUnknownProducerID
+		}
+		size := record.PrefixBytes + int64(int32(binary.BigEndian.Uint32(p[8:])))
+		if size < record.HeaderBytes || size > int64(len(p)) {
+			break
+		}
+		p = p[size:]
+	}
+	return 0
+}
+
+// nextTopic appends a blank topic, reusing the memory of an earlier response's partitions.
+func nextTopic(topics *[]kmsg.ProduceResponseTopic) *kmsg.ProduceResponseTopic {
+	s := *topics
+	if len(s) < cap(s) {
+		s = s[:len(s)+1]
+		s[len(s)-1] = kmsg.ProduceResponseTopic{Partitions: s[len(s)-1].Partitions[:0]}
+	} else {
+		s = append(s, kmsg.ProduceResponseTopic{})
+	}
+	*topics = s
+	return &s[len(s)-1]
+}

@@ -1,0 +1,105 @@
+package broker
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// autoCreateWait bounds how long a metadata request waits for the topics that it makes.
+const autoCreateWait = 5 * time.Second
+
+// metadata tells the live brokers and the leaders of partitions. A partition's only broker leads it as long as it is registered.
+// It answers from what the registry's watches told, so it may be behind by a moment, or by as long as the coordination service
+// cannot be reached.
+func (c *conn) metadata(req *kmsg.MetadataRequest) (*kmsg.MetadataResponse, error) {
+	b := c.b
+	mayCreate := b.cfg.AutoCreateTopics && (req.Version < 4 || req.AllowAutoTopicCreation)
+	if mayCreate {
+		b.autoCreate(req)
+	}
+	resp := kmsg.NewPtrMetadataResponse()
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	live := b.liveLocked()
+	for _, l := range live {
+		rb := kmsg.NewMetadataResponseBroker()
+		rb.NodeID, rb.Host, rb.Port = l.id, l.host, l.port
+		resp.Brokers = append(resp.Brokers, rb)
+	}
+	if b.id.Cluster != "" {
+		resp.ClusterID = kmsg.StringPtr(b.id.Cluster)
+	}
+	resp.ControllerID = live[0].id // any broker does what a controller would; clients want one name
+
+	if req.Topics == nil || req.Version == 0 && len(req.Topics) == 0 {
+		for _, name := range b.names {
+			resp.Topics = append(resp.Topics, topicMetadata(b.topics[name], live))
+		}
+		return resp, nil
+	}
+	for i := range req.Topics {
+		rt := &req.Topics[i]
+		t, code := b.metadataTarget(rt)
+		if t != nil {
+			resp.Topics = append(resp.Topics, topicMetadata(t, live))
+			continue
+		}
+		mt := kmsg.NewMetadataResponseTopic()
+		mt.ErrorCode, mt.Topic, mt.TopicID = code, rt.Topic, rt.TopicID
+		resp.Topics = append(resp.Topics, mt)
+	}
+	return resp, nil
+}
+
+// metadataTarget finds the topic that is asked for, by name or by id. The lock is held.
+func (b *Broker) metadataTarget(rt *kmsg.MetadataRequestTopic) (*topic, int16) {
+	if rt.Topic == nil {
+		return b.byID[rt.TopicID], codeUnknownTopicID
+	}
+	if checkTopicName(*rt.Topic) != nil {
+		return nil, codeInvalidTopic
+	}
+	return b.topics[*rt.Topic], codeUnknownTopicOrPartition
+}
+
+func topicMetadata(t *topic, live []liveBroker) kmsg.MetadataResponseTopic {
+	mt := kmsg.NewMetadataResponseTopic()
+	mt.Topic, mt.TopicID = kmsg.StringPtr(t.name), t.id
+	mt.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.leaders))
+	for i, leader := range t.leaders {
+		mp := &mt.Partitions[i]
+		mp.Default()
+		mp.Partition = int32(i)
+		mp.Replicas = t.leaders[i : i+1 : i+1]
+		if _, ok := slices.BinarySearchFunc(live, leader, func(l liveBroker, id int32) int { return cmp.Compare(l.id, id) }); ok {
+			mp.Leader, mp.LeaderEpoch = leader, onlyEpoch
+			mp.ISR = mp.Replicas
+		} else {
+			mp.ErrorCode, mp.Leader = codeLeaderNotAvailable, -1
+			mp.OfflineReplicas = mp.Replicas
+		}
+	}
+	return mt
+}
+
+// autoCreate makes the topics that are asked for and missing. What fails is told as an unknown topic.
+func (b *Broker) autoCreate(req *kmsg.MetadataRequest) {
+	until := b.m.Uptime() + autoCreateWait
+	for i := range req.Topics {
+		rt := &req.Topics[i]
+		if rt.Topic == nil || checkTopicName(*rt.Topic) != nil {
+			continue
+		}
+		b.mu.Lock()
+		known := b.topics[*rt.Topic] != nil
+		b.mu.Unlock()
+		if !known {
+			b.createTopic(newTopic{name: strings.Clone(*rt.Topic), partitions: b.cfg.Partitions}, until)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package broker
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	coord "faultline/coord/client"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// deleteTopics takes topics off the registry. Their brokers drop the logs when they hear of it; this one has when it answers.
+func (c *conn) deleteTopics(req *kmsg.DeleteTopicsRequest) (*kmsg.DeleteTopicsResponse, error) {
+	b := c.b
+	until := b.m.Uptime() + adminWait(req.TimeoutMillis)
+	resp := kmsg.NewPtrDeleteTopicsResponse()
+	answer := func(name *string, id topicID, ref *refusal) {
+		pt := kmsg.NewDeleteTopicsResponseTopic()
+		pt.Topic, pt.TopicID = name, id
+		if ref != nil {
+			pt.ErrorCode, pt.ErrorMessage = ref.code, kmsg.StringPtr(ref.text)
+		}
+		resp.Topics = append(resp.Topics, pt)
+	}
+	if req.Version < 6 {
+		for _, name := range req.TopicNames {
+			id, ref := b.deleteTopic(strings.Clone(name), until)
+			answer(&name, id, ref)
+		}
+		return resp, nil
+	}
+	for i := range req.Topics {
+		rt := &req.Topics[i]
+		if rt.Topic != nil {
+			id, ref := b.deleteTopic(strings.Clone(*rt.Topic), until)
+			answer(rt.Topic, id, ref)
+			continue
+		}
+		b.mu.Lock()
+		t := b.byID[rt.TopicID]
+		b.mu.Unlock()
+		if t == nil {
+			answer(nil, rt.TopicID, refuse(codeUnknownTopicID, "no topic has id %v", topicID(rt.TopicID)))
+			continue
+		}
+		_, ref := b.deleteTopic(t.name, until)
+		answer(&t.name, rt.TopicID, ref)
+	}
+	return resp, nil
+}
+
+// deleteTopic deletes the topic that has the name now.
+func (b *Broker) deleteTopic(name string, until time.Duration) (id topicID, _ *refusal) {
+	if checkTopicName(name) != nil {
+		return id, refuse(codeUnknownTopicOrPartition, "no topic can have the name %q", name)
+	}
+	node := topicsPath + "/" + name
+	begun := false // id is set
+	for {
+		b.mu.Lock()
+		cl := b.session.client
+		b.mu.Unlock()
+		data, stat, err := cl.Get(node, false)
+		var t *topic
+		if err == nil {
+			t, err = decodeTopic(name, data)
+		}
+		switch {
+		case errors.Is(err, coord.ErrNoNode) && !begun:
+			return id, refuse(codeUnknownTopicOrPartition, "there is no topic %s", name)
+		case errors.Is(err, coord.ErrNoNode), err == nil && begun && t.id != id:
+			err = nil // an attempt whose answer was lost, or somebody else, deleted it
+		case err == nil:
+			id, begun = t.id, true
+			err = cl.Delete(node, stat.Version)
+			if errors.Is(err, coord.ErrNoNode) || errors.Is(err, coord.ErrBadVersion) {
+				continue
+			}
+		}
+		if err == nil {
+			break
+		}
+		if code := coordCode(err); code != codeRequestTimedOut || b.m.Uptime() >= until || b.isStopping() {
+			return id, refuse(code, "delete topic %s: %v", name, err)
+		}
+		b.m.Sleep(keepBackoff)
+	}
+	if !b.awaitTopic(until, func() bool { return b.byID[id] == nil }) {
+		return id, refuse(codeRequestTimedOut, "topic %s is deleted, but this broker has not heard of it yet", name)
+	}
+	return id, nil
+}

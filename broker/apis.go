@@ -1,0 +1,53 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// api is a request that the broker handles, in versions least to most.
+type api struct {
+	key         int16
+	least, most int16
+	// handle answers a decoded request; an error ends the connection. nil: the connection has a path for it.
+	handle func(*conn, kmsg.Request) (kmsg.Response, error)
+}
+
+// apis is what ApiVersions tells, by key.
+//
+// The oldest versions of Produce are told because librdkafka looks for them (KAFKA-18659), though the message formats that they were made for are refused.
+// Without FindCoordinator and InitProducerID there are no coordinator groups and no idempotent producers.
+var apis []api
+
+func init() { // a literal would refer to itself through ApiVersions
+	apis = []api{
+		{0, 0, 13, nil},
+		{1, 4, 18, nil},
+		{2, 1, 10, handles((*conn).listOffsets)},
+		{3, 0, 13, handles((*conn).metadata)},
+		{18, 0, 4, handles((*conn).apiVersions)},
+		{19, 0, 7, handles((*conn).createTopics)},
+		{20, 0, 6, handles((*conn).deleteTopics)},
+		{32, 0, 4, handles((*conn).describeConfigs)},
+	}
+}
+
+// handles adapts a handler of one request type.
+func handles[Req kmsg.Request, Resp kmsg.Response](fn func(*conn, Req) (Resp, error)) func(*conn, kmsg.Request) (kmsg.Response, error) {
+	return func(c *conn, req kmsg.Request) (kmsg.Response, error) {
+		resp, err := fn(c, req.(Req))
+		if err != nil {
+			return nil, err
+		}
+		resp.SetVersion(req.GetVersion())
+		return resp, nil
+	}
+}
+
+func findAPI(key int16) *api {
+	for i := range apis {
+		if apis[i].key == key {
+			return &apis[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package broker
+
+import (
+	"fmt"
+	"time"
+
+	"faultline/broker/log"
+	coord "faultline/coord/client"
+)
+
+// Config of a broker. Zero fields take the default.
+type Config struct {
+	ID             int32         // unique in the cluster, 0 or more
+	Port           int           // to listen on; 0: 9092; -1: any free one
+	AdvertisedHost string        // what clients are told to dial (default: the machine's name)
+	AdvertisedPort int           // default: the port it listens on
+	Coord          []string      // addresses of the coordination service. Required
+	SessionTimeout time.Duration // of the registration (default 6 s)
+	CoordTap       coord.Tap     // sees this broker's calls to the coordination service
+	DataDir        string        // default "broker"
+
+	// Log is the policy of topics that have no settings of their own; log.Defaults when it is zero. When it flushes
+	// neither by count nor by time, both defaults apply: what is never flushed is never visible.
+	Log               log.Config
+	RetentionInterval time.Duration // between two rounds of retention (default 5 min)
+
+	Partitions       int32 // of topics that are created without a number (default 1)
+	AutoCreateTopics bool  // create a topic when a client asks for the metadata of one that does not exist
+
+	// Limits.
+	MaxRequestBytes int           // a larger request closes its connection (default 100 MiB)
+	MaxFetchBytes   int           // most record bytes of one fetch response (default 55 MiB)
+	MaxFetchWait    time.Duration // longest long poll (default 5 min)
+	MaxInFlight     int           // produce requests of one connection that wait for their flush (default 64); then it is read no further
+	MaxConnections  int           // default 4096; more are closed at once
+	IdleTimeout     time.Duration // a connection without a request, or blocked in a response, for this long is closed; it may take up to a tenth less (default 10 min)
+}
+
+func (c Config) withDefaults(machineName string) (Config, error) {
+	switch {
+	case c.ID < 0:
+		return c, fmt.Errorf("broker: id %d: want 0 or more", c.ID)
+	case len(c.Coord) == 0:
+		return c, fmt.Errorf("broker %d: no address of the coordination service", c.ID)
+	case c.Port > 65535 || c.Port < -1:
+		return c, fmt.Errorf("broker %d: port %d: want 1 to 65535, 0 for 9092 or -1 for any", c.ID, c.Port)
+	}
+	if c.Log == (log.Config{}) {
+		c.Log = log.Defaults()
+	}
+	if c.Log.FlushInterval == 0 && c.Log.FlushMessages == 0 {
+		d := log.Defaults()
+		c.Log.FlushInterval, c.Log.FlushMessages = d.FlushInterval, d.FlushMessages
+	}
+	if err := c.Log.Check(); err != nil {
+		return c, fmt.Errorf("broker %d: %w", c.ID, err)
+	}
+	// What the log would take for the zeros, so that clients can be told.
+	d := log.Defaults()
+	orTo(&c.Log.SegmentBytes, d.SegmentBytes)
+	orTo(&c.Log.IndexInterval, d.IndexInterval)
+	orTo(&c.Log.RetentionTime, d.RetentionTime)
+	orTo(&c.Log.RetentionBytes, d.RetentionBytes)
+	orTo(&c.Log.MaxBatchBytes, d.MaxBatchBytes)
+	switch c.Port {
+	case 0:
+		c.Port = 9092
+	case -1:
+		c.Port = 0
+	}
+	if c.AdvertisedHost == "" {
+		c.AdvertisedHost = machineName
+	}
+	if c.DataDir == "" {
+		c.DataDir = "broker"
+	}
+	orDuration(&c.SessionTimeout, 6*time.Second)
+	orDuration(&c.RetentionInterval, 5*time.Minute)
+	orDuration(&c.MaxFetchWait, 5*time.Minute)
+	orDuration(&c.IdleTimeout, 10*time.Minute)
+	orInt(&c.MaxRequestBytes, 100<<20)
+	orInt(&c.MaxFetchBytes, 55<<20)
+	orInt(&c.MaxInFlight, 64)
+	orInt(&c.MaxConnections, 4096)
+	if c.Partitions <= 0 {
+		c.Partitions = 1
+	}
+	return c, nil
+}
+
+func orTo[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+func orDuration(v *time.Duration, d time.Duration) {
+	if *v <= 0 {
+		*v = d
+	}
+}
+
+func orInt(v *int, d int) {
+	if *v <= 0 {
+		*v = d
+	}
+}

@@ -1,0 +1,170 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"faultline/sim/machine"
+)
+
+const (
+	metaFile    = "meta.properties"
+	markerFile  = "clean-shutdown"
+	topicIDFile = "partition.metadata"
+)
+
+// identity is what a data directory says of the broker that it belongs to.
+type identity struct {
+	Broker      int32
+	Cluster     string // id of the cluster, "" before the first registration
+	Incarnation int64  // starts of this broker on this directory
+}
+
+func (id identity) encode() string {
+	return fmt.Sprintf("version=1\nbroker.id=%d\ncluster.id=%s\nincarnation=%d\n", id.Broker, id.Cluster, id.Incarnation)
+}
+
+func decodeIdentity(text string) (id identity, err error) {
+	seen := 0
+	for _, line := range strings.Split(text, "\n") {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		key, value, ok := strings.Cut(line, "=")
+		if !ok {
+			return id, fmt.Errorf("line %q: want key=value", line)
+		}
+		var n int64
+		switch key {
+		case "version":
+			if value != "1" {
+				return id, fmt.Errorf("version %s: want 1", value)
+			}
+		case "broker.id":
+			n, err = strconv.ParseInt(value, 10, 32)
+			id.Broker = int32(n)
+			seen++
+		case "incarnation":
+			id.Incarnation, err = strconv.ParseInt(value, 10, 64)
+			seen++
+		case "cluster.id":
+			id.Cluster = value
+			seen++
+		}
+		if err != nil {
+			return id, fmt.Errorf("line %q: %w", line, err)
+		}
+	}
+	if seen != 3 {
+		return id, errors.New("want broker.id, cluster.id and incarnation")
+	}
+	return id, nil
+}
+
+// loadIdentity begins a new incarnation on the data directory and takes the clean-shutdown marker off it, durably, before anything else there is touched:
+// should this incarnation die, its successor must not take the logs for closed. clean: the marker was there.
+func loadIdentity(d machine.Disk, dir string, broker int32) (id identity, clean bool, err error) {
+	if err := makeDir(d, dir); err != nil {
+		return id, false, fmt.Errorf("data directory: %w", err)
+	}
+	text, err := readFile(d, path.Join(dir, metaFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		id.Broker = broker
+	case err != nil:
+		return id, false, err
+	default:
+		if id, err = decodeIdentity(text); err != nil {
+			return id, false, fmt.Errorf("%s: %w", path.Join(dir, metaFile), err)
+		}
+	}
+	if id.Broker != broker {
+		return id, false, fmt.Errorf("data directory %s belongs to broker %d, this is broker %d: give it another directory", dir, id.Broker, broker)
+	}
+	marker := path.Join(dir, markerFile)
+	if _, err := d.Stat(marker); err == nil {
+		clean = true
+		if err := d.Remove(marker); err != nil {
+			return id, false, fmt.Errorf("remove the clean-shutdown marker: %w", err)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return id, false, fmt.Errorf("look for the clean-shutdown marker: %w", err)
+	}
+	id.Incarnation++
+	// This syncs the directory, and with it the removal of the marker.
+	return id, clean, writeFile(d, path.Join(dir, metaFile), id.encode())
+}
+
+// makeDir makes a directory whose name is durable.
+func makeDir(d machine.Disk, dir string) error {
+	if _, err := d.Stat(dir); err == nil {
+		return nil
+	}
+	if err := d.Mkdir(dir); err != nil {
+		return err
+	}
+	for p := parent(dir); ; p = parent(p) {
+		if err := d.SyncDir(p); err != nil {
+			return err
+		}
+		if p == "" {
+			return nil
+		}
+	}
+}
+
+func parent(name string) string {
+	if p := path.Dir(name); p != "." && p != "/" {
+		return p
+	}
+	return ""
+}
+
+// readFile reads a small text file.
+func readFile(d machine.Disk, name string) (string, error) {
+	f, err := d.Open(name, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return "", err
+	}
+	buf := make([]byte, size)
+	if _, err := machine.ReadFull(f, buf, 0); err != nil && !(err == io.EOF && size == 0) {
+		return "", fmt.Errorf("read %s: %w", name, err)
+	}
+	return string(buf), nil
+}
+
+// writeFile replaces a small text file at one stroke; it is durable under its name on return.
+func writeFile(d machine.Disk, name, text string) error {
+	tmp := name + ".tmp"
+	f, err := d.Open(tmp, machine.Create|machine.Truncate)
+	if err != nil {
+		return err
+	}
+	_, err = machine.WriteFull(f, []byte(text), 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = d.Rename(tmp, name)
+	}
+	if err == nil {
+		err = d.SyncDir(parent(name))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,410 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"faultline/broker/log"
+	coord "faultline/coord/client"
+	"faultline/sim/machine"
+)
+
+// What keeps the keeper busy.
+const (
+	keepBackoff    = 100 * time.Millisecond
+	keepBackoffMax = 2 * time.Second
+)
+
+// session is one session with the coordination service and what is still to be done in it. Guarded by the broker's lock.
+type session struct {
+	client   *coord.Client
+	number   int // events of earlier sessions are ignored
+	expired  bool
+	list     bool            // the list of topics may have changed
+	dirty    map[string]bool // topics that may have changed
+	brokers  bool            // the list of brokers may have changed
+	register bool            // we may not be registered
+}
+
+// keep is the keeper task: it goes from session to session.
+func (b *Broker) keep() {
+	swept := false
+	for fails := 0; ; fails++ {
+		s := b.openSession()
+		if s == nil {
+			return
+		}
+		for {
+			did, err := b.work(s, &swept)
+			switch {
+			case err == nil && !did:
+				b.awaitWork(s)
+			case err == nil:
+				fails = 0
+			case isFatal(err):
+				b.fail(err)
+				return
+			default:
+				b.pause(fails)
+				fails++
+			}
+			b.mu.Lock()
+			over, stopping := s.expired, b.stopping
+			b.mu.Unlock()
+			if stopping {
+				return // Stop closes the client
+			}
+			if over {
+				break
+			}
+		}
+		s.client.Close() // its session is gone already
+		b.pause(fails)
+	}
+}
+
+// fatal marks an error that no further attempt can mend.
+type fatal struct{ error }
+
+func (f fatal) Unwrap() error { return f.error }
+
+func isFatal(err error) bool {
+	var f fatal
+	return errors.As(err, &f)
+}
+
+// openSession begins a new session in which everything is to be done; nil when the broker stops.
+func (b *Broker) openSession() *session {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stopping {
+		return nil
+	}
+	number := b.session.number + 1
+	b.session = session{number: number, list: true, brokers: true, register: true, dirty: map[string]bool{}}
+	for _, name := range b.names {
+		b.session.dirty[name] = true // its watch went with the old session
+	}
+	b.session.client = coord.Connect(b.m, coord.Config{
+		Servers: b.cfg.Coord, SessionTimeout: b.cfg.SessionTimeout, Tap: b.cfg.CoordTap,
+		OnEvent: func(e coord.Event) { b.onEvent(number, e) },
+		Name:    fmt.Sprintf("broker-%d", b.cfg.ID),
+	})
+	return &b.session
+}
+
+// onEvent notes what a watch or the session says.
+func (b *Broker) onEvent(number int, e coord.Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := &b.session
+	if s.number != number {
+		return
+	}
+	switch {
+	case e.Type == coord.EventSession:
+		s.expired = s.expired || e.State == coord.StateExpired
+	case e.Path == topicsPath:
+		s.list = true
+	case strings.HasPrefix(e.Path, topicsPath+"/"):
+		s.dirty[path.Base(e.Path)] = true
+		s.list = true
+	case strings.HasPrefix(e.Path, idsPath):
+		s.brokers = true
+	}
+	b.changed.Broadcast()
+}
+
+// awaitWork blocks until there is something to do.
+func (b *Broker) awaitWork(s *session) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for !b.stopping && !s.expired && !s.list && !s.brokers && !s.register {
+		b.changed.Wait()
+	}
+}
+
+// pause waits after a failure, longer after more of them. Stop ends it.
+func (b *Broker) pause(fails int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	wait := min(keepBackoff<<min(fails, 10), keepBackoffMax)
+	wait += time.Duration(b.rng.Int64N(int64(wait/4) + 1))
+	for end := b.m.Uptime() + wait; !b.stopping; {
+		left := end - b.m.Uptime()
+		if left <= 0 {
+			return
+		}
+		b.changed.WaitTimeout(left)
+	}
+}
+
+// work does one thing that is to be done and reports whether there was any. Logs are opened before the broker registers.
+func (b *Broker) work(s *session, swept *bool) (did bool, err error) {
+	b.mu.Lock()
+	list, brokers, register := s.list, s.brokers, s.register
+	expired := s.expired || b.stopping
+	b.mu.Unlock()
+	switch {
+	case expired:
+		return false, nil
+	case !*swept:
+		if err := b.agreeOnCluster(s.client); err != nil {
+			return false, err
+		}
+		if err := b.syncTopics(s); err != nil {
+			return false, err
+		}
+		if err := b.sweep(); err != nil {
+			return false, err
+		}
+		*swept = true
+		b.mu.Lock()
+		b.serving = true
+		b.mu.Unlock()
+		return true, nil
+	case list:
+		return true, b.syncTopics(s)
+	case brokers:
+		return true, b.syncBrokers(s)
+	case register:
+		return true, b.register(s)
+	}
+	return false, nil
+}
+
+// agreeOnCluster compares the cluster's id with that of the data directory. Each is made when it is missing. That they agree is what
+// allows to drop the logs of topics that the coordination service does not know.
+func (b *Broker) agreeOnCluster(cl *coord.Client) error {
+	if err := cl.EnsurePath(topicsPath); err != nil {
+		return err
+	}
+	if err := cl.EnsurePath(idsPath); err != nil {
+		return err
+	}
+	if err := cl.EnsurePath(clusterPath); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	fresh := newTopicID(b.rng).String()
+	b.mu.Unlock()
+	if _, err := cl.Create(clusterID, []byte(fresh), 0); err != nil && !errors.Is(err, coord.ErrNodeExists) {
+		return err
+	}
+	data, _, err := cl.Get(clusterID, false)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	id := b.id
+	b.mu.Unlock()
+	switch id.Cluster {
+	case string(data):
+		return nil
+	case "":
+		id.Cluster = string(data)
+		if err := writeFile(b.m.Disk(), path.Join(b.cfg.DataDir, metaFile), id.encode()); err != nil {
+			return fatal{err}
+		}
+		b.mu.Lock()
+		b.id = id
+		b.mu.Unlock()
+		return nil
+	}
+	return fatal{fmt.Errorf("data directory %s belongs to cluster %s, the coordination service is that of cluster %s: "+
+		"correct its address, restore its data, or give the broker an empty directory", b.cfg.DataDir, id.Cluster, data)}
+}
+
+// syncTopics brings the topics known here and the open logs in line with the registry.
+func (b *Broker) syncTopics(s *session) error {
+	b.mu.Lock()
+	s.list = false
+	b.mu.Unlock()
+	fail := func(err error) error {
+		b.mu.Lock()
+		s.list = true
+		b.mu.Unlock()
+		return err
+	}
+	names, _, err := s.client.Children(topicsPath, true)
+	if err != nil {
+		return fail(err)
+	}
+	for _, name := range names {
+		b.mu.Lock()
+		known := b.topics[name] != nil && !s.dirty[name]
+		delete(s.dirty, name)
+		b.mu.Unlock()
+		if known {
+			continue
+		}
+		data, _, err := s.client.Get(topicsPath+"/"+name, true)
+		if errors.Is(err, coord.ErrNoNode) {
+			if err := b.setTopic(name, nil); err != nil {
+				return fail(err)
+			}
+			continue
+		}
+		if err != nil {
+			b.mu.Lock()
+			s.dirty[name] = true
+			b.mu.Unlock()
+			return fail(err)
+		}
+		t, err := decodeTopic(name, data)
+		if err != nil {
+			// Not ours to mend, and no reason to touch its logs. The watch tells when it changes.
+			b.unreadable[name] = true
+			continue
+		}
+		delete(b.unreadable, name)
+		if err := b.setTopic(name, t); err != nil {
+			b.mu.Lock()
+			s.dirty[name] = true
+			b.mu.Unlock()
+			return fail(err)
+		}
+	}
+	b.mu.Lock()
+	gone := slices.DeleteFunc(slices.Clone(b.names), func(n string) bool {
+		_, found := slices.BinarySearch(names, n)
+		return found
+	})
+	b.mu.Unlock()
+	for _, name := range gone {
+		if err := b.setTopic(name, nil); err != nil {
+			return fail(err)
+		}
+	}
+	return nil
+}
+
+// setTopic makes t the state of the topic (nil: deleted): logs that it takes away are dropped, those that it brings are opened.
+func (b *Broker) setTopic(name string, t *topic) error {
+	b.mu.Lock()
+	old := b.topics[name]
+	var drop, leave []*partition
+	if old != nil {
+		for i, p := range old.local {
+			switch {
+			case p == nil:
+			case t == nil || t.id != old.id:
+				drop = append(drop, p)
+			case i < len(t.leaders) && t.leaders[i] == b.cfg.ID:
+				t.local[i] = p
+			default:
+				leave = append(leave, p)
+			}
+		}
+		delete(b.byID, old.id)
+		delete(b.topics, name)
+	}
+	if t != nil {
+		b.topics[name], b.byID[t.id] = t, t
+	}
+	i, found := slices.BinarySearch(b.names, name)
+	switch {
+	case t != nil && !found:
+		b.names = slices.Insert(b.names, i, name)
+	case t == nil && found:
+		b.names = slices.Delete(b.names, i, i+1)
+	}
+	b.changed.Broadcast()
+	b.mu.Unlock()
+
+	for _, p := range drop {
+		b.waits.fire(p) // they look again and find it gone
+		if err := b.dropPartition(p); err != nil {
+			return err
+		}
+	}
+	for _, p := range leave {
+		b.waits.fire(p)
+		if p.log != nil {
+			p.log.Close() // the bytes stay; opened again, it is recovered
+		}
+	}
+	if len(drop) > 0 {
+		b.m.Trace(machine.Event{Kind: machine.TopicRemoved, Subject: name})
+	}
+	if t == nil {
+		return nil
+	}
+	for id := range t.leaders {
+		if t.leaders[id] != b.cfg.ID || t.local[id] != nil { // only this task writes local
+			continue
+		}
+		p, err := b.openPartition(t, int32(id))
+		if errors.Is(err, machine.ErrNoSpace) && b.isUp() {
+			return err // wait for space
+		}
+		if err != nil {
+			return fatal{err}
+		}
+		b.mu.Lock()
+		t.local[id] = p
+		b.changed.Broadcast()
+		b.mu.Unlock()
+	}
+	return nil
+}
+
+func (b *Broker) isUp() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.up
+}
+
+func (b *Broker) dropPartition(p *partition) error {
+	var err error
+	if p.log != nil {
+		err = p.log.Delete()
+	} else {
+		err = dropDir(b.m.Disk(), path.Join(b.cfg.DataDir, partitionDir(p.topic.name, p.id)))
+	}
+	if err != nil && !errors.Is(err, log.ErrClosed) {
+		return fatal{fmt.Errorf("drop %s/%d: %w", p.topic.name, p.id, err)}
+	}
+	return nil
+}
+
+// sweep drops, at the start, the logs of topics that were deleted while this broker was down.
+func (b *Broker) sweep() error {
+	d := b.m.Disk()
+	infos, err := d.ReadDir(b.cfg.DataDir)
+	if err != nil {
+		return fatal{err}
+	}
+	removed := ""
+	for _, info := range infos {
+		name, _, ok := parsePartitionDir(info.Name)
+		if !ok || !info.IsDir || b.unreadable[name] {
+			continue
+		}
+		dir := path.Join(b.cfg.DataDir, info.Name)
+		b.mu.Lock()
+		t := b.topics[name]
+		b.mu.Unlock()
+		if t != nil {
+			text, err := readFile(d, path.Join(dir, topicIDFile))
+			if err != nil {
+				continue // if it is ours it was opened, and if not it holds nothing
+			}
+			if id, err := decodeTopicIDFile(text); err != nil || id == t.id {
+				continue
+			}
+		}
+		if err := dropDir(d, dir); err != nil {
+			return fatal{fmt.Errorf("drop the log of a deleted topic: %w", err)}
+		}
+		if removed != name {
+			b.m.Trace(machine.Event{Kind: machine.TopicRemoved, Subject: name})
+			removed = name
+		}
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"faultline/broker/log"
+	"faultline/sim/machine"
+)
+
+// partition is a partition whose log is here.
+type partition struct {
+	topic   *topic
+	id      int32
+	log     *log.Log  // nil: it could not be opened
+	offline error     // why
+	waiters []*waiter // fetches that wait for more; guarded by waits.mu
+}
+
+// waits is where fetches wait for logs to grow.
+type waits struct {
+	mu      machine.Mutex
+	stopped bool // the broker stops: nobody waits any more
+}
+
+// waiter is one waiting fetch.
+type waiter struct {
+	woken machine.Cond // on waits.mu
+	fired bool         // something may have changed since it looked
+}
+
+// fire wakes the fetches that wait for the partition.
+func (w *waits) fire(p *partition) {
+	w.mu.Lock()
+	for _, wt := range p.waiters {
+		wt.fired = true
+		wt.woken.Signal()
+	}
+	w.mu.Unlock()
+}
+
+// leave takes a waiter off the partition. The lock is held.
+func (p *partition) leave(w *waiter) {
+	for i, o := range p.waiters {
+		if o == w {
+			last := len(p.waiters) - 1
+			copy(p.waiters[i:], p.waiters[i+1:])
+			p.waiters[last] = nil
+			p.waiters = p.waiters[:last]
+			return
+		}
+	}
+}
+
+// openPartition opens the log of a partition of t. A directory that belongs to another topic of that name is dropped first.
+// The partition is offline when its log is damaged; other errors are the disk's.
+func (b *Broker) openPartition(t *topic, id int32) (*partition, error) {
+	p := &partition{topic: t, id: id}
+	dir := path.Join(b.cfg.DataDir, partitionDir(t.name, id))
+	if err := b.claimDir(dir, t.id); err != nil {
+		return nil, fmt.Errorf("open %s/%d: %w", t.name, id, err)
+	}
+	policy := b.cfg.Log
+	for _, s := range t.settings {
+		_ = s.apply(&policy) // CreateTopics checked them; what another version wrote and this one does not know is left out
+	}
+	l, err := log.Open(b.m, dir, t.name, id, policy, b.clean)
+	if errors.Is(err, log.ErrDamaged) {
+		p.offline = err
+		b.m.Trace(machine.Event{Kind: machine.LogFailed, Subject: fmt.Sprintf("%s/%d", t.name, id), Detail: err.Error()})
+		return p, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s/%d: %w", t.name, id, err)
+	}
+	p.log = l
+	l.OnVisible(func() {
+		b.waits.fire(p)
+		if err := l.State().Err; err != nil {
+			b.logFailed(p, err)
+		}
+	})
+	return p, nil
+}
+
+// claimDir makes sure that dir is there and belongs to the topic id. The id is durable before the log gets its first byte, so a
+// directory without one holds nothing.
+func (b *Broker) claimDir(dir string, id topicID) error {
+	d := b.m.Disk()
+	name := path.Join(dir, topicIDFile)
+	text, err := readFile(d, name)
+	if err == nil {
+		have, err := decodeTopicIDFile(text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if have == id {
+			return nil
+		}
+		if err := dropDir(d, dir); err != nil {
+			return fmt.Errorf("drop what topic id %v left: %w", have, err)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := makeDir(d, dir); err != nil {
+		return err
+	}
+	return writeFile(d, name, fmt.Sprintf("version: 0\ntopic_id: %v\n", id))
+}
+
+func decodeTopicIDFile(text string) (topicID, error) {
+	for _, line := range strings.Split(text, "\n") {
+		if value, ok := strings.CutPrefix(line, "topic_id: "); ok {
+			return parseTopicID(strings.TrimSpace(value))
+		}
+	}
+	return topicID{}, errors.New("no line topic_id")
+}
+
+// dropDir removes the directory of a log that is not open, at one stroke.
+func dropDir(d machine.Disk, dir string) error {
+	in := parent(dir)
+	if err := log.RemoveDeleted(d, in); err != nil {
+		return err
+	}
+	if err := d.Rename(dir, dir+log.DeletedSuffix); err != nil {
+		return err
+	}
+	if err := d.SyncDir(in); err != nil {
+		return err
+	}
+	return log.RemoveDeleted(d, in)
+}

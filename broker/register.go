@@ -1,0 +1,127 @@
+package broker
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	coord "faultline/coord/client"
+	"faultline/sim/machine"
+)
+
+// register makes this broker's ephemeral node in the session, or finds that it is there. One attempt; the keeper repeats it.
+//
+// A node in the way is one of three. Made by this very session: an answer was lost, all is well. Made by an earlier session of this
+// broker (same address, incarnation not newer): nobody lives behind it, it is deleted, rather than waited for (KAFKA-992,
+// KAFKA-1387). Anything else is another broker with our id, or our own past on a disk that we no longer have: it is left alone
+// until its session ends.
+func (b *Broker) register(s *session) error {
+	node := idsPath + "/" + strconv.Itoa(int(b.cfg.ID))
+	data, err := json.Marshal(b.self)
+	if err != nil {
+		return fatal{err}
+	}
+	_, err = s.client.Create(node, data, coord.Ephemeral)
+	if errors.Is(err, coord.ErrNodeExists) {
+		found, stat, getErr := s.client.Get(node, false)
+		if getErr != nil {
+			return getErr
+		}
+		if stat.EphemeralOwner != s.client.Session() {
+			var other brokerNode
+			if json.Unmarshal(found, &other) != nil || !b.isOurPast(other) {
+				return fmt.Errorf("broker id %d is registered by %s, which is not this broker: waiting for its session to end", b.cfg.ID, found)
+			}
+			if err := s.client.Delete(node, stat.Version); err != nil && !errors.Is(err, coord.ErrNoNode) {
+				return err
+			}
+			return nil // the keeper comes again
+		}
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	s.register = false
+	first := !b.up
+	b.up = true
+	b.changed.Broadcast()
+	b.mu.Unlock()
+	if first {
+		b.m.Trace(machine.Event{Kind: machine.BrokerUp, A: int64(b.cfg.ID)})
+	}
+	return nil
+}
+
+// isOurPast tells whether a registration was made by this broker, now or in an earlier life.
+func (b *Broker) isOurPast(n brokerNode) bool {
+	return n.Host == b.self.Host && n.Port == b.self.Port && n.Incarnation <= b.self.Incarnation
+}
+
+// syncBrokers reads the list of live brokers.
+func (b *Broker) syncBrokers(s *session) error {
+	b.mu.Lock()
+	s.brokers = false
+	b.mu.Unlock()
+	fail := func(err error) error {
+		b.mu.Lock()
+		s.brokers = true
+		b.mu.Unlock()
+		return err
+	}
+	names, _, err := s.client.Children(idsPath, true)
+	if err != nil {
+		return fail(err)
+	}
+	var live []liveBroker
+	registered := false
+	for _, name := range names {
+		id, err := strconv.ParseInt(name, 10, 32)
+		if err != nil {
+			continue
+		}
+		data, stat, err := s.client.Get(idsPath+"/"+name, false) // a node that is made anew changes the list
+		if errors.Is(err, coord.ErrNoNode) {
+			continue
+		}
+		if err != nil {
+			return fail(err)
+		}
+		var n brokerNode
+		if json.Unmarshal(data, &n) != nil {
+			continue
+		}
+		live = append(live, liveBroker{id: int32(id), host: n.Host, port: int32(n.Port)})
+		if int32(id) == b.cfg.ID {
+			registered = stat.EphemeralOwner == s.client.Session()
+		}
+	}
+	slices.SortFunc(live, func(x, y liveBroker) int { return cmp.Compare(x.id, y.id) })
+	b.mu.Lock()
+	b.live = live
+	if !registered {
+		s.register = true // somebody deleted the node
+	}
+	b.changed.Broadcast()
+	b.mu.Unlock()
+	return nil
+}
+
+// liveLocked lists the brokers that clients may dial: the registered ones, and this one, which evidently lives. The lock is held.
+func (b *Broker) liveLocked() []liveBroker {
+	self := liveBroker{id: b.cfg.ID, host: b.self.Host, port: int32(b.self.Port)}
+	i, found := slices.BinarySearchFunc(b.live, self.id, func(l liveBroker, id int32) int { return cmp.Compare(l.id, id) })
+	if found {
+		if b.live[i] == self {
+			return b.live
+		}
+		out := slices.Clone(b.live)
+		out[i] = self
+		return out
+	}
+	return slices.Insert(slices.Clone(b.live), i, self)
+}

@@ -1,0 +1,120 @@
+package broker
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"faultline/broker/log"
+)
+
+// settingKind describes a topic setting: its name in Kafka, how it reads and what it changes.
+type settingKind struct {
+	name string
+	// set parses and applies; nil: the only value is fixed.
+	set   func(c *log.Config, value int64)
+	get   func(c log.Config) int64
+	least int64
+	fixed string
+	doc   string
+}
+
+// settingKinds are all the topic settings that there are, sorted by name.
+var settingKinds = []settingKind{
+	{name: "cleanup.policy", fixed: "delete", doc: "Old segments are deleted."},
+	{name: "compression.type", fixed: "producer", doc: "Batches are kept as the producer compressed them."},
+	{name: "flush.messages", least: 1, doc: "A flush starts after so many records.",
+		set: func(c *log.Config, v int64) { c.FlushMessages = v },
+		get: func(c log.Config) int64 { return orMax(c.FlushMessages) }},
+	{name: "flush.ms", least: 1, doc: "A flush starts when a record was not flushed for so long.",
+		set: func(c *log.Config, v int64) { c.FlushInterval = millis(v) },
+		get: func(c log.Config) int64 { return orMax(c.FlushInterval.Milliseconds()) }},
+	{name: "index.interval.bytes", least: 1, doc: "Log bytes between two index entries.",
+		set: func(c *log.Config, v int64) { c.IndexInterval = int(min(v, math.MaxInt32)) },
+		get: func(c log.Config) int64 { return int64(c.IndexInterval) }},
+	{name: "max.message.bytes", least: 1, doc: "Largest record batch accepted.",
+		set: func(c *log.Config, v int64) { c.MaxBatchBytes = int(min(v, math.MaxInt32)) },
+		get: func(c log.Config) int64 { return int64(c.MaxBatchBytes) }},
+	{name: "message.timestamp.type", fixed: "CreateTime", doc: "Records keep the producer's timestamps."},
+	{name: "min.insync.replicas", fixed: "1", doc: "There is one replica."},
+	{name: "retention.bytes", least: -1, doc: "The oldest segments go while the rest has so many bytes; -1: never.",
+		set: func(c *log.Config, v int64) { c.RetentionBytes = max(v, -1) + b2i(v == 0) },
+		get: func(c log.Config) int64 { return max(c.RetentionBytes, -1) }},
+	{name: "retention.ms", least: -1, doc: "A segment goes when its newest record is older; -1: never.",
+		set: func(c *log.Config, v int64) { c.RetentionTime = millis(v) + time.Duration(b2i(v == 0)) },
+		get: func(c log.Config) int64 {
+			if c.RetentionTime < 0 {
+				return -1
+			}
+			return c.RetentionTime.Milliseconds()
+		}},
+	{name: "segment.bytes", least: 14, doc: "The active segment rolls at this size.",
+		set: func(c *log.Config, v int64) { c.SegmentBytes = min(v, math.MaxInt32) },
+		get: func(c log.Config) int64 { return c.SegmentBytes }},
+	{name: "segment.ms", least: 1, doc: "The active segment rolls at this age.",
+		set: func(c *log.Config, v int64) { c.SegmentAge = millis(v) },
+		get: func(c log.Config) int64 { return orMax(c.SegmentAge.Milliseconds()) }},
+}
+
+// topicPolicy applies a topic's settings to the defaults. It stops at the first that is wrong.
+func topicPolicy(c log.Config, settings []setting) (log.Config, error) {
+	for _, s := range settings {
+		if err := s.apply(&c); err != nil {
+			return c, err
+		}
+	}
+	return c, c.Check()
+}
+
+func (s setting) apply(c *log.Config) error {
+	k := findSetting(s.name)
+	if k == nil {
+		return fmt.Errorf("unknown topic setting %q", s.name)
+	}
+	if k.set == nil {
+		if s.value != k.fixed {
+			return fmt.Errorf("topic setting %s = %q: only %q is supported", s.name, s.value, k.fixed)
+		}
+		return nil
+	}
+	v, err := strconv.ParseInt(s.value, 10, 64)
+	if err != nil || v < k.least {
+		return fmt.Errorf("topic setting %s = %q: want a whole number from %d", s.name, s.value, k.least)
+	}
+	k.set(c, v)
+	return nil
+}
+
+func findSetting(name string) *settingKind {
+	for i := range settingKinds {
+		if settingKinds[i].name == name {
+			return &settingKinds[i]
+		}
+	}
+	return nil
+}
+
+// millis converts without overflow; -1 stays negative.
+func millis(v int64) time.Duration {
+	if v > math.MaxInt64/int64(time.Millisecond) {
+		return math.MaxInt64
+	}
+	return time.Duration(v) * time.Millisecond
+}
+
+// orMax shows "never" as Kafka does.
+func orMax(v int64) int64 {
+	if v == 0 {
+		return math.MaxInt64
+	}
+	return v
+}
+
+// b2i bends Kafka's 0 (at once) away from this log's 0 (the default).
+func b2i(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
