@@ -1,0 +1,102 @@
+package producer
+
+import (
+	"slices"
+	"time"
+)
+
+// refresh asks the keeper to look at a topic's metadata. Called with the lock held.
+func (p *Producer) refresh(topic string) {
+	if !slices.Contains(p.stale, topic) {
+		p.stale = append(p.stale, topic)
+		p.keep.Signal()
+	}
+}
+
+// keeper is the task that keeps the metadata of topics fresh and fails batches whose time is over. It sleeps while there is nothing to do.
+func (p *Producer) keeper() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	failures := 0
+	for !p.closed {
+		if p.m.Uptime() >= p.expiryBy {
+			p.expire()
+		}
+		if len(p.stale) > 0 {
+			if p.lookUp() {
+				failures = 0
+				continue
+			}
+			// The cluster paces itself too; this keeps a topic that stays unknown or leaderless from being asked for all the time.
+			p.rest(p.backoff(failures))
+			failures++
+			continue
+		}
+		p.rest(never)
+	}
+}
+
+// rest waits until something is to be expired, d is over, or, with d never, something new comes.
+func (p *Producer) rest(d time.Duration) {
+	now := p.m.Uptime()
+	until := p.expiryBy
+	if d != never {
+		until = min(until, now+d)
+	}
+	switch {
+	case until == never:
+		p.keep.Wait()
+	case d == never:
+		p.keep.WaitTimeout(max(until-now, 0))
+	default:
+		for now < until && !p.closed {
+			p.keep.WaitTimeout(until - now)
+			now = p.m.Uptime()
+		}
+	}
+}
+
+func (p *Producer) expire() {
+	expired, again := p.acc.expire(p.m.Uptime())
+	p.expiryBy = again
+	for _, b := range expired {
+		p.finish(b)
+	}
+}
+
+// lookUp asks for the metadata of the stale topics. It reports whether all of them are in order now: known, and with a leader wherever a batch waits.
+func (p *Producer) lookUp() bool {
+	names := p.stale
+	p.stale = nil
+	good := true
+	for _, name := range names {
+		p.mu.Unlock()
+		p.cluster.Invalidate(name)
+		meta, err := p.cluster.Topic(name)
+		p.mu.Lock()
+		if err != nil || len(meta.Partitions) == 0 {
+			good = false
+			if !slices.Contains(p.stale, name) {
+				p.stale = append(p.stale, name)
+			}
+			continue
+		}
+		t := p.acc.learn(meta, p.m.Uptime())
+		p.space.Broadcast()
+		for _, part := range t.parts {
+			if part.node == nil {
+				if len(part.queue) > 0 && !slices.Contains(p.stale, name) {
+					p.stale = append(p.stale, name)
+					good = false
+				}
+				continue
+			}
+			s := p.sender(part.node)
+			if s.sleepsUntil > 0 && p.acc.due(part) < s.sleepsUntil {
+				s.sleepsUntil = 0
+				s.wake.Signal()
+			}
+		}
+	}
+	return good
+}
