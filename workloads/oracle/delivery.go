@@ -37,6 +37,7 @@ type Delivery struct {
 	topics  map[string]*topicLog
 	marks   int // parts numbered so far
 
+	coord applied
 	paths map[string]*seatLog // by "g/t/p"
 	near  [16]*seatLog        // by partition: the seat looked up last
 
@@ -139,6 +140,17 @@ func (d *Delivery) traced(e *history.Event) {
 				s.drop(func(c *claimant) bool { return c.consumer == t.Detail })
 			}
 		}
+	case machine.ZnodeCreated, machine.ZnodeSet, machine.ZnodeDeleted:
+		if d.coord.fresh(e) {
+			d.registered(e)
+		}
+	}
+}
+
+// registered follows the registry: committed offsets, owners, topics.
+func (d *Delivery) registered(e *history.Event) {
+	t := &e.Trace
+	switch t.Kind {
 	case machine.ZnodeCreated, machine.ZnodeSet:
 		if seat, ok := parseSeatPath(t.Subject, "offsets"); ok {
 			if o, ok := parseOffset(t.Detail); ok {
@@ -330,7 +342,7 @@ func (d *Delivery) order(e *history.Event, s *source, part *partLog, r *record) 
 func (d *Delivery) processed(e *history.Event) {
 	seat := d.nearSeat(e)
 	seat.begin(e.Offset)
-	known := e.Offset >= seat.done.base
+	known := e.Offset >= seat.vague
 	first := seat.done.add(e.Offset)
 	g := seat.stats
 	if first {

@@ -13,6 +13,7 @@ type seatLog struct {
 	part      *partLog
 	stats     *GroupStats
 	done      window // offsets that the group processed or may leave out
+	vague     int64  // with at-most-once, it is not known which offsets below were processed
 	begun     bool   // it is fixed where the group began
 	committed int64  // by the coordination service; none
 	floor     int64  // what was committed when the present owner took its znode; none
@@ -64,7 +65,8 @@ func (s *seatLog) begin(offset int64) {
 func (s *seatLog) settled() int64 {
 	if s.group.Delivery == AtMostOnce {
 		// What it lost leaves holes for ever. A record is processed soon after it was handed over.
-		s.done.moveBase(s.high - 1<<16)
+		s.vague = max(s.vague, s.high-1<<16)
+		s.done.moveBase(s.vague)
 		return min(s.high, s.done.base)
 	}
 	if s.group.Loner {
@@ -136,31 +138,45 @@ func (d *Delivery) claimed(e *history.Event) {
 		floor = s.committed
 	}
 	switch {
-	case start < 0 || start-s.done.base >= windowLimit:
+	case start-s.done.base >= windowLimit:
 		d.Violate(e.At, Deliver, "%s claims %v from offset %d, which cannot be", consumer, s.seat, start)
 		return
+	case start < 0 && floor >= 0:
+		d.Violate(e.At, DupB, "%s claims %v as if nothing were committed, though %d was when it became owner", consumer, s.seat, floor)
+		floor = none
+	case start < 0: // a reset will say where
 	case s.target >= 0 && start == s.target:
 		floor = min(floor, start)
-	case s.committed >= 0:
-		if start < floor {
-			d.Violate(e.At, DupB, "%s claims %v from offset %d, though %d was committed when it became owner", consumer, s.seat, start, floor)
-			floor = start // once is enough
-		}
-		if from := max(s.committed, floor); start > from {
-			d.leaveOut(e, s, from, start, "starts its claim at offset "+itoa(start)+" though "+itoa(from)+" is committed")
-		}
-	case s.group.Reset == Largest:
-		if end := max(s.part.end, s.part.visible); end > 0 && start > end {
-			d.leaveOut(e, s, end, start, "starts beyond the end of the log, at offset "+itoa(start))
-		}
-		s.part.leftOut = max(s.part.leftOut, start)
-		s.done.addRange(s.done.base, start)
+	case start < floor:
+		d.Violate(e.At, DupB, "%s claims %v from offset %d, though %d was committed when it became owner", consumer, s.seat, start, floor)
+		floor = start // once is enough
 	default:
-		d.leaveOut(e, s, s.done.base, start, "starts at offset "+itoa(start)+" with nothing committed")
+		if from := max(s.committed, floor); start > from {
+			committed := "nothing"
+			if from >= 0 {
+				committed = itoa(from)
+			}
+			d.leaveOut(e, s, max(from, 0), start, "starts its claim at offset "+itoa(start)+" though "+committed+" is committed")
+		}
 	}
-	s.begun = true
+	s.begun = s.begun || start >= 0
 	s.target = none
-	s.claims = append(s.claims, claimant{consumer: consumer, machine: e.Machine, incarnation: e.Incarnation, next: start, floor: floor, target: none})
+	s.claims = append(s.claims, claimant{consumer: consumer, machine: e.Machine, incarnation: e.Incarnation, next: max(start, none), floor: floor, target: none})
+}
+
+// start judges where a claim begins for which nothing was committed.
+func (d *Delivery) start(e *history.Event, s *seatLog, c *claimant, to int64) {
+	s.begun = true
+	c.next = to
+	if s.group.Reset == Smallest {
+		d.leaveOut(e, s, s.done.base, to, "starts at offset "+itoa(to)+" with nothing committed")
+		return
+	}
+	if end := max(s.part.end, s.part.visible); end > 0 && to > end {
+		d.leaveOut(e, s, end, to, "starts beyond the end of the log, at offset "+itoa(to))
+	}
+	s.part.leftOut = max(s.part.leftOut, to)
+	s.done.addRange(s.done.base, to)
 }
 
 // reset judges a consumer that gave up its position.
@@ -176,7 +192,13 @@ func (d *Delivery) reset(e *history.Event) {
 		return
 	}
 	c := s.claim(t.Detail)
-	if c != nil {
+	switch {
+	case c == nil && !s.group.Loner:
+		return // not an owner: it hands over nothing
+	case c != nil && from < 0:
+		d.start(e, s, c, to)
+		return
+	case c != nil:
 		c.jumps = append(c.jumps, jump{from, to})
 	}
 	start := d.logStart(s.part)
@@ -265,6 +287,9 @@ func (d *Delivery) handed(e *history.Event) {
 	}
 	if o < c.floor {
 		d.Violate(e.At, DupB, "%s of group %s is handed offset %d of %v again, though %d was committed when it became owner", t.Detail, s.group.Name, o, s.part.place, c.floor)
+	}
+	if c.next < 0 && c.target != o {
+		d.start(e, s, c, o)
 	}
 	if o != c.next {
 		d.jumped(e, s, c, o)

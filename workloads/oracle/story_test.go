@@ -1,0 +1,248 @@
+package oracle
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"faultline/sim/machine"
+	"faultline/workloads/history"
+
+	"github.com/stretchr/testify/require"
+)
+
+// story tells an oracle a history in a small language, one event a line:
+//
+//	+5s                                  time passes
+//	sent 0/0 t                           by producer p on machine p (source 0), p1 on p1 (source 1), ...
+//	acked 0/0 t/0 41                     also: failed 0/0, unknown 0/0
+//	processed c1 g/t/0 41 0/0            by consumer c1 on machine c1; a last word "bad" changes the hash
+//	sought c1 g/t/0 41
+//	b1 log.visible t/0 - 42              a trace event of machine b1: kind, subject, detail (- for none, _ for a space), A, B, C
+//	b1#2 broker.up - - 1                 of its second incarnation
+//	crash b1, power b1, wipe b1, start b1, pause b1, resume b1, exit b1 reason
+//	fault 1 text, healed 1 text, phase heal
+//	c1 call set /path 7 1s 2s ok         an operation of session 7 from 1s to 2s: ok, refused or lost
+//	request c1 1s                        a request to a broker that began then
+//
+// "handed c1 g/t/0 41", "claimed c1 g/t/0 40", "released c1 g/t/0", "committed c1 g/t/0 42" and "reset c1 g/t/0 40 50" are short
+// for the consumer's trace events, "commit g/t/0 42", "own g/t/0 c1 7" and "disown g/t/0 7" for the znode's. A machine's
+// incarnation rises with each start.
+type story struct {
+	t    testing.TB
+	rec  *history.Recorder
+	now  time.Duration
+	inc  map[string]int
+	line string
+}
+
+func newStory(t testing.TB, observers ...history.Observer) *story {
+	s := &story{t: t, inc: map[string]int{}}
+	s.rec = history.NewRecorder(func() time.Duration { return s.now })
+	for _, o := range observers {
+		s.rec.Attach(o)
+	}
+	return s
+}
+
+// judge tells a story and returns what the oracle says.
+func judge(t testing.TB, o Oracle, text string) []Violation {
+	s := newStory(t, o)
+	s.tell(text)
+	o.Finish(End{At: s.now})
+	for _, v := range o.Violations() {
+		require.Contains(t, o.Invariants(), v.Invariant)
+		require.NotContains(t, v.Message, "%!")
+	}
+	return o.Violations()
+}
+
+// silent requires that the oracle has nothing to say.
+func silent(t testing.TB, o Oracle, text string) {
+	t.Helper()
+	require.Empty(t, judge(t, o, text))
+}
+
+// fires requires that the first violation is of the invariant and says something.
+func fires(t testing.TB, o Oracle, invariant, says, text string) {
+	t.Helper()
+	got := judge(t, o, text)
+	require.NotEmpty(t, got, "want %s: %s", invariant, says)
+	require.Equal(t, invariant, got[0].Invariant, got)
+	require.Contains(t, got[0].Message, says)
+}
+
+func (s *story) tell(text string) {
+	for _, line := range strings.Split(text, "\n") {
+		line, _, _ = strings.Cut(line, "//")
+		for _, part := range strings.Split(line, ";") {
+			if s.line = strings.TrimSpace(part); s.line != "" {
+				s.event(strings.Fields(s.line))
+			}
+		}
+	}
+}
+
+func (s *story) who(name string) history.Who {
+	name, inc, ok := strings.Cut(name, "#")
+	if ok {
+		s.inc[name] = int(s.num(inc))
+	}
+	if s.inc[name] == 0 {
+		s.inc[name] = 1
+	}
+	return history.Who{Machine: name, Incarnation: s.inc[name]}
+}
+
+func (s *story) num(text string) int64 {
+	n, err := strconv.ParseInt(text, 0, 64)
+	require.NoError(s.t, err, s.line)
+	return n
+}
+
+func (s *story) id(text string) history.ID {
+	id, err := history.ParseID(text)
+	require.NoError(s.t, err, s.line)
+	return id
+}
+
+func (s *story) duration(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	require.NoError(s.t, err, s.line)
+	return d
+}
+
+func (s *story) trace(who history.Who, kind, subject, detail string, n ...string) {
+	e := machine.Event{Kind: kind, Subject: subject, Detail: strings.ReplaceAll(detail, "_", " ")}
+	if detail == "-" {
+		e.Detail = ""
+	}
+	for i, v := range n {
+		*[]*int64{&e.A, &e.B, &e.C}[i] = s.num(v)
+	}
+	s.rec.Traced(who, e)
+}
+
+func producerOf(id history.ID) string {
+	if id.Source() == 0 {
+		return "p"
+	}
+	return "p" + strconv.Itoa(id.Source())
+}
+
+func (s *story) event(w []string) {
+	r := s.rec
+	seat := func(text string) (string, string, int32) {
+		at, ok := parseSeat(text)
+		require.True(s.t, ok, s.line)
+		return at.group, at.topic, at.partition
+	}
+	place := func(text string) (string, int32) {
+		at, ok := parsePlace(text)
+		require.True(s.t, ok, s.line)
+		return at.topic, at.partition
+	}
+	if strings.HasPrefix(w[0], "+") {
+		s.now += s.duration(w[0][1:])
+		return
+	}
+	coord := history.Who{Machine: "coord", Incarnation: max(1, s.inc["coord"])}
+	switch w[0] {
+	case "sent":
+		id := s.id(w[1])
+		r.Sent(s.who(producerOf(id)), id, producerOf(id), w[2], none, uint64(id)+1)
+	case "acked":
+		t, p := place(w[2])
+		r.Acked(s.who(producerOf(s.id(w[1]))), s.id(w[1]), t, p, s.num(w[3]))
+	case "failed":
+		r.Failed(s.who(producerOf(s.id(w[1]))), s.id(w[1]), "no")
+	case "unknown":
+		r.Unknown(s.who(producerOf(s.id(w[1]))), s.id(w[1]), "timed out")
+	case "processed":
+		g, t, p := seat(w[2])
+		hash := uint64(s.id(w[4])) + 1
+		if len(w) > 5 {
+			hash++
+		}
+		r.Processed(s.who(w[1]), g, w[1], t, p, s.num(w[3]), s.id(w[4]), hash)
+	case "sought":
+		g, t, p := seat(w[2])
+		r.Sought(s.who(w[1]), g, w[1], t, p, s.num(w[3]))
+	case "handed", "claimed", "released", "committed", "reset":
+		s.trace(s.who(w[1]), "consumer."+w[0], w[2], w[1], w[3:]...)
+	case "commit":
+		g, t, p := seat(w[1])
+		s.trace(coord, machine.ZnodeSet, fmt.Sprintf("/consumers/%s/offsets/%s/%d", g, t, p), w[2])
+	case "own", "disown":
+		g, t, p := seat(w[1])
+		path := fmt.Sprintf("/consumers/%s/owners/%s/%d", g, t, p)
+		if w[0] == "own" {
+			s.trace(coord, machine.ZnodeCreated, path, w[2], w[3])
+		} else {
+			s.trace(coord, machine.ZnodeDeleted, path, "-", w[2])
+		}
+	case "crash", "power":
+		r.MachineCrashed(s.who(w[1]), w[0] == "power", "fault")
+	case "wipe":
+		r.MachineWiped(s.who(w[1]))
+	case "start":
+		who := s.who(w[1])
+		if _, known := s.inc[w[1]+"/started"]; known {
+			s.inc[w[1]]++
+			who.Incarnation++
+		}
+		s.inc[w[1]+"/started"] = 1
+		r.MachineStarted(who)
+	case "pause":
+		r.MachinePaused(s.who(w[1]))
+	case "resume":
+		r.MachineResumed(s.who(w[1]))
+	case "exit":
+		var reason error
+		if len(w) > 2 {
+			reason = errors.New(strings.Join(w[2:], " "))
+		}
+		r.MachineExited(s.who(w[1]), reason)
+	case "fault":
+		r.FaultInjected("", int(s.num(w[1])), strings.Join(w[2:], " "))
+	case "healed":
+		r.FaultHealed("", int(s.num(w[1])), strings.Join(w[2:], " "))
+	case "phase":
+		for p := history.Load; p <= history.End; p++ {
+			if p.String() == w[1] {
+				r.PhaseBegan(p)
+				return
+			}
+		}
+		s.t.Fatalf("phase? %s", s.line)
+	case "request":
+		start := s.duration(w[2])
+		r.KafkaCalled(s.who(w[1]), &history.KafkaCall{Broker: "b1:9092", Key: 1, Start: start, End: s.now, Sent: true})
+	default:
+		if len(w) > 2 && w[1] == "call" {
+			c := &history.CoordCall{Op: w[2], Path: w[3], Session: s.num(w[4]), Start: s.duration(w[5]), End: s.duration(w[6]), Sent: true}
+			switch w[7] {
+			case "refused":
+				c.Err = errors.New("refused")
+			case "lost":
+				c.Err, c.Unknown = errors.New("connection lost"), true
+			}
+			r.CoordCalled(s.who(w[0]), c)
+			return
+		}
+		require.Contains(s.t, w[1], ".", s.line)
+		who := s.who(w[0])
+		kind := w[1]
+		subject, detail := "", "-"
+		if len(w) > 2 && w[2] != "-" {
+			subject = w[2]
+		}
+		if len(w) > 3 {
+			detail = w[3]
+		}
+		s.trace(who, kind, subject, detail, w[min(4, len(w)):]...)
+	}
+}
