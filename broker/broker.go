@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"faultline/broker/log"
-	coord "faultline/coord/client"
 	"faultline/sim/machine"
 )
 

@@ -33,11 +33,9 @@ var (
 	codeStorageError             = kerr.KafkaStorageError.Code
 	codeUnknownProducerID        = kerr.UnknownProducerID.Code
 	codeFetchSessionIDNotFound   = kerr.FetchSessionIDNotFound.Code
-	codeFencedLeaderEpoch        = kerr.FencedLeaderEpoch.Code
 	codeUnknownLeaderEpoch       = kerr.UnknownLeaderEpoch.Code
 	codeInvalidRecord            = kerr.InvalidRecord.Code
 	codeUnknownTopicID           = kerr.UnknownTopicID.Code
-	codeInconsistentTopicID      = kerr.InconsistentTopicID.Code
 )
 
 // appendCode is the code for an error of Log.Append. Only codeStorageError leaves open whether the records are in the log.
