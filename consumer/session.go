@@ -15,8 +15,9 @@ import (
 type session struct {
 	g          *Group
 	client     *coord.Client
-	dead       atomic.Bool // it expired
-	registered bool        // only the rebalance task looks
+	dead       atomic.Bool  // it expired
+	lease      atomic.Int64 // Uptime until which it is surely alive, as last heard
+	registered bool         // only the rebalance task looks
 }
 
 var (
@@ -28,9 +29,15 @@ var (
 	errMisfortune = errors.New("failpoint")
 )
 
-// holds tells whether the session is surely alive: whether its owner may act as such right now. It is no scheduling point.
+// holds tells whether the session is surely alive: whether its owner may act as such right now. It takes no lock and is no scheduling point.
 func (s *session) holds() bool {
-	return !s.dead.Load() && s.client.LeaseUntil() > s.g.m.Uptime()
+	return !s.dead.Load() && time.Duration(s.lease.Load()) > s.g.m.Uptime()
+}
+
+// renew asks the client for the lease, which only grows. It is a scheduling point: what was checked before must be checked again.
+func (s *session) renew() bool {
+	s.lease.Store(int64(s.client.LeaseUntil()))
+	return s.holds()
 }
 
 // onEvent runs on the coordination client's task.

@@ -72,8 +72,10 @@ func (s *Stream) Next() (Message, error) {
 			continue
 		}
 		if !c.session.holds() {
-			if err := s.awaitLease(cur); err != nil {
-				return Message{}, err
+			if !c.session.renew() {
+				if err := s.awaitLease(cur); err != nil {
+					return Message{}, err
+				}
 			}
 			continue
 		}
