@@ -429,6 +429,11 @@ func (l *Log) settle() {
 			delete(l.reads, op.base)
 		}
 	}
+	for base, b := range l.seen {
+		if b.Next() <= min(l.logStart, stop) { // nobody can read it again
+			delete(l.seen, base)
+		}
+	}
 	l.start = end
 	if l.start.end != stop { // a violation is known by now; go on from what readers saw
 		l.start = logState{stop, l.hashes(seen)(stop)}

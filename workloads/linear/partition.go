@@ -33,6 +33,7 @@ type Log struct {
 
 	powerLoss []int64 // times at which unflushed records may have gone
 	crashed   bool    // a client crashed, so there may be appends that nobody reported
+	logStart  int64   // that a broker told
 	notBefore int64   // operations called before belong to a log of the same name that is deleted
 
 	found   []finding
@@ -150,15 +151,6 @@ func (l *Log) MayLose(at time.Duration) { l.powerLoss = append(l.powerLoss, int6
 
 // Crashed tells that a client crashed: it may have sent appends that are never reported.
 func (l *Log) Crashed() { l.crashed = true }
-
-// Forget drops what was read below the offset, which the log no longer holds.
-func (l *Log) Forget(below int64) {
-	for base, b := range l.seen {
-		if b.Next() <= below && b.Next() <= l.start.end {
-			delete(l.seen, base)
-		}
-	}
-}
 
 func (l *Log) find(at int64, invariant, format string, args ...any) {
 	l.found = append(l.found, finding{at, invariant, fmt.Sprintf(format, args...)})

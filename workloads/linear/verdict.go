@@ -6,7 +6,7 @@
 //   - each znode (node.go),
 //   - each committed offset, which is a znode too (offsets.go).
 //
-// [Oracle] gathers the operations of a run from its history. [Log] and [Node] may be fed by hand.
+// [Oracle] gathers the operations of a run from its history; a [Log] may be fed by hand.
 //
 // The search is bounded by a number of steps, never by the wall clock, so that the same run always gets the same verdict. A
 // search that is cut off is [Inconclusive], never a pass.

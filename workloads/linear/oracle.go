@@ -1,0 +1,187 @@
+package linear
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"faultline/sim/machine"
+	"faultline/workloads/history"
+	"faultline/workloads/oracle"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Oracle gathers the operations of a run and judges each partition, znode and committed offset at its end.
+//
+// It needs every request and every operation on the coordination service of all clients, in world time, and what the services
+// trace. What it could not verify is told by [Oracle.Verdicts].
+type Oracle struct {
+	oracle.Findings
+	promise *oracle.Promise
+	budget  Budget
+
+	services map[string]bool // machines of brokers and of the coordination service
+	senders  map[string]bool // machines with producers
+	// senderGone: one of them crashed.
+	senderGone bool
+	logs     map[string]*partition
+	byKey    map[placeKey]*partition
+	places   []string // keys of logs, in the order of their appearance
+	retired  []*Log   // of deleted topics
+
+	tree
+
+	verdicts []Verdict
+}
+
+// partition is a log and the broker that has it.
+type partition struct {
+	*Log
+	broker string
+	wiped  bool
+}
+
+// New judges by the promise's roles and modes.
+func New(p *oracle.Promise) *Oracle {
+	o := &Oracle{promise: p, services: map[string]bool{}, senders: map[string]bool{}, logs: map[string]*partition{}, byKey: map[placeKey]*partition{}}
+	for _, list := range [][]string{p.Brokers, p.Coord} {
+		for _, m := range list {
+			o.services[m] = true
+		}
+	}
+	o.budget.fill()
+	o.tree.init(&o.budget)
+	return o
+}
+
+// Invariants lists what it can report.
+func (o *Oracle) Invariants() []string { return []string{Linear, Durable, oracle.CMono} }
+
+// Observe takes an event of the run.
+func (o *Oracle) Observe(e *history.Event) {
+	switch e.Kind {
+	case history.Sent:
+		o.senders[e.Machine] = true
+	case history.KafkaCalled:
+		if !o.promise.DiskLies {
+			o.kafka(e)
+		}
+	case history.CoordCalled:
+		o.tree.called(e.Machine, e.Coord, int64(e.At))
+	case history.Traced:
+		if slices.Contains(o.promise.Coord, e.Machine) {
+			o.tree.traced(e)
+			return
+		}
+		o.brokerTraced(e)
+	case history.MachineCrashed, history.MachineExited, history.MachineWiped:
+		o.stopped(e)
+	}
+}
+
+// stopped takes note of a process that is gone, or a disk.
+func (o *Oracle) stopped(e *history.Event) {
+	switch {
+	case slices.Contains(o.promise.Coord, e.Machine):
+		o.tree.serverStopped(int64(e.At), e.Kind == history.MachineWiped)
+		return
+	case !o.services[e.Machine]:
+		o.tree.crashes = append(o.tree.crashes, int64(e.At))
+	}
+	o.senderGone = o.senderGone || o.senders[e.Machine]
+	for _, p := range o.logs {
+		switch {
+		case o.senders[e.Machine]:
+			p.Crashed()
+		case p.broker != "" && p.broker != e.Machine || !slices.Contains(o.promise.Brokers, e.Machine):
+		case e.Kind == history.MachineWiped:
+			p.wiped, p.notBefore = true, never
+		case e.Power:
+			p.MayLose(e.At)
+		}
+	}
+}
+
+func (o *Oracle) brokerTraced(e *history.Event) {
+	t := &e.Trace
+	switch t.Kind {
+	case machine.LogOpened:
+		o.partition(t.Subject).broker = e.Machine
+	case machine.LogFailed:
+		o.partition(t.Subject).MayLose(e.At)
+	case machine.TopicRemoved:
+		for _, place := range o.places {
+			p := o.logs[place]
+			if p.broker == e.Machine && topicOf(place) == t.Subject && !p.wiped {
+				o.retired = append(o.retired, p.Log)
+				p.Log = NewLog(place, &o.budget)
+				p.notBefore = int64(e.At)
+				p.crashed = o.retired[len(o.retired)-1].crashed
+			}
+		}
+	}
+}
+
+// topicOf is the topic of "topic/partition".
+func topicOf(place string) string { return place[:strings.LastIndexByte(place, '/')] }
+
+func (o *Oracle) partition(place string) *partition {
+	p := o.logs[place]
+	if p == nil {
+		p = &partition{Log: NewLog(place, &o.budget)}
+		p.crashed = o.senderGone
+		o.logs[place] = p
+		o.places = append(o.places, place)
+	}
+	return p
+}
+
+// Finish judges everything.
+func (o *Oracle) Finish(end oracle.End) {
+	o.tree.crashes = append(o.tree.crashes, int64(end.At)) // what is under way is never reported
+	for _, l := range o.retired {
+		o.conclude(l.Check())
+	}
+	for _, place := range o.places {
+		p := o.logs[place]
+		if end.Cut || end.Trouble != "" {
+			p.Crashed()
+		}
+		v := p.Check()
+		if p.wiped {
+			v.Unverified = strings.TrimPrefix(v.Unverified+"; what came after its broker's disk was wiped", "; ")
+		}
+		o.conclude(v)
+	}
+	for _, n := range o.tree.order {
+		o.conclude(o.tree.conclude(n))
+	}
+}
+
+func (o *Oracle) conclude(v Verdict) {
+	o.verdicts = append(o.verdicts, v)
+	if v.Outcome == Violated {
+		text := v.Message
+		if !strings.HasPrefix(text, v.Object) {
+			text = v.Object + ": " + text
+		}
+		o.Violate(v.At, v.Invariant, "%s", text)
+	}
+}
+
+// Verdicts are the verdicts of all objects: partitions in the order of their first use, then paths. Empty before Finish.
+func (o *Oracle) Verdicts() []Verdict { return o.verdicts }
+
+// Inconclusive says for which objects, and why, the search had to be given up. A run with such objects has not passed.
+func (o *Oracle) Inconclusive() []string {
+	var out []string
+	for _, v := range o.verdicts {
+		if v.Outcome == Inconclusive {
+			out = append(out, fmt.Sprintf("linearizability of %s: %s", v.Object, v.Message))
+		}
+	}
+	return out
+}
+
+func hashOf(b []byte) uint64 { return xxhash.Sum64(b) }
