@@ -33,7 +33,7 @@ func refuse(code int16, format string, args ...any) *refusal {
 	return &refusal{code, fmt.Sprintf(format, args...)}
 }
 
-// createTopics registers topics. It answers once this broker knows of them; others may need a moment more.
+// createTopics registers topics. It answers once this broker has opened its part of them; others may need a moment more.
 func (c *conn) createTopics(req *kmsg.CreateTopicsRequest) (*kmsg.CreateTopicsResponse, error) {
 	b := c.b
 	until := b.m.Uptime() + adminWait(req.TimeoutMillis)
@@ -142,7 +142,7 @@ func (b *Broker) readAssignment(rt *kmsg.CreateTopicsRequestTopic, t *newTopic) 
 	return nil
 }
 
-// createTopic registers a topic and waits until this broker knows it, at most until the given uptime.
+// createTopic registers a topic and waits until this broker has opened its part, at most until the given uptime.
 func (b *Broker) createTopic(t newTopic, until time.Duration) (topicID, *refusal) {
 	b.mu.Lock()
 	id := newTopicID(b.rng)
@@ -185,10 +185,23 @@ func (b *Broker) createTopic(t newTopic, until time.Duration) (topicID, *refusal
 		}
 		b.m.Sleep(keepBackoff)
 	}
-	if !b.awaitTopic(until, func() bool { return b.byID[id] != nil }) {
-		return id, refuse(codeRequestTimedOut, "topic %s is registered, but this broker has not heard of it yet", t.name)
+	if !b.awaitTopic(until, func() bool { return b.readyLocked(b.byID[id]) }) {
+		return id, refuse(codeRequestTimedOut, "topic %s is registered, but this broker has not opened it yet", t.name)
 	}
 	return id, nil
+}
+
+// readyLocked tells whether a topic is known and its partitions here are open. The lock is held.
+func (b *Broker) readyLocked(t *topic) bool {
+	if t == nil {
+		return false
+	}
+	for i, leader := range t.leaders {
+		if leader == b.cfg.ID && t.local[i] == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // awaitTopic waits until something holds of the topics known here, which ok tells under the lock; false: not by then.
