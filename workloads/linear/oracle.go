@@ -25,10 +25,10 @@ type Oracle struct {
 	senders  map[string]bool // machines with producers
 	// senderGone: one of them crashed.
 	senderGone bool
-	logs     map[string]*partition
-	byKey    map[placeKey]*partition
-	places   []string // keys of logs, in the order of their appearance
-	retired  []*Log   // of deleted topics
+	logs       map[string]*partition
+	byKey      map[placeKey]*partition
+	places     []string // keys of logs, in the order of their appearance
+	retired    []*Log   // of deleted topics
 
 	tree
 
