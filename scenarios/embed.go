@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+
+	"faultline/workloads/scenario"
 )
 
 //go:embed *.yaml
@@ -31,4 +33,13 @@ func Read(name string) ([]byte, error) {
 		return nil, fmt.Errorf("no scenario %q ships, allowed is %s, or a file: %w", name, strings.Join(Names(), ", "), fs.ErrNotExist)
 	}
 	return text, nil
+}
+
+// Load reads a scenario that ships.
+func Load(name string) (*scenario.Scenario, error) {
+	text, err := Read(name)
+	if err != nil {
+		return nil, err
+	}
+	return scenario.Parse("scenarios/"+name+".yaml", text)
 }

@@ -1,4 +1,4 @@
-package scenario
+package scenario_test
 
 import (
 	"flag"
@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"faultline/faults/quantity"
 	"faultline/scenarios"
+	"faultline/workloads/scenario"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/scenarios.md")
@@ -31,7 +31,7 @@ swarm: {}
 `
 
 func TestTenLinesAreAScenario(t *testing.T) {
-	s, err := Parse("x.yaml", []byte(tenLines))
+	s, err := scenario.Parse("x.yaml", []byte(tenLines))
 	require.NoError(t, err)
 	require.Equal(t, "A broker dies and comes back.", s.About)
 	require.Equal(t, "visits", s.Topology.Topics[0].Name)
@@ -44,9 +44,9 @@ func TestTenLinesAreAScenario(t *testing.T) {
 
 func TestWhatIsDrawnIsAScenarioOfItsOwn(t *testing.T) {
 	for _, text := range append(shipped(t), tenLines) {
-		s, err := Parse("x.yaml", []byte(text))
+		s, err := scenario.Parse("x.yaml", []byte(text))
 		require.NoError(t, err)
-		back, err := Parse("y.yaml", s.Marshal())
+		back, err := scenario.Parse("y.yaml", s.Marshal())
 		require.NoError(t, err, "%s", s.Marshal())
 		require.Equal(t, s, back)
 		for seed := range uint64(40) {
@@ -54,7 +54,7 @@ func TestWhatIsDrawnIsAScenarioOfItsOwn(t *testing.T) {
 			require.Equal(t, d, s.Draw(seed))
 			require.Equal(t, d, d.Draw(seed+1), "drawing again changes nothing")
 			require.NoError(t, d.Check())
-			back, err := Parse("z.yaml", d.Marshal())
+			back, err := scenario.Parse("z.yaml", d.Marshal())
 			require.NoError(t, err, "%s", d.Marshal())
 			require.Equal(t, d, back)
 		}
@@ -76,7 +76,7 @@ func TestShippedScenariosAreNamedAfterTheirFiles(t *testing.T) {
 	for _, name := range scenarios.Names() {
 		text, err := scenarios.Read(name)
 		require.NoError(t, err)
-		s, err := Parse(name+".yaml", text)
+		s, err := scenario.Parse(name+".yaml", text)
 		require.NoError(t, err)
 		require.Equal(t, name, s.Name)
 		require.NotEmpty(t, s.About)
@@ -85,7 +85,7 @@ func TestShippedScenariosAreNamedAfterTheirFiles(t *testing.T) {
 }
 
 func TestADrawIsKeyedByItsField(t *testing.T) {
-	s, err := Parse("x.yaml", []byte(tenLines))
+	s, err := scenario.Parse("x.yaml", []byte(tenLines))
 	require.NoError(t, err)
 	with := s.Clone()
 	with.Topology.Topics[0].Partitions = quantity.Between(quantity.Count(1), quantity.Count(12))
@@ -99,7 +99,7 @@ func TestADrawIsKeyedByItsField(t *testing.T) {
 }
 
 func TestMachines(t *testing.T) {
-	s, err := Parse("x.yaml", []byte(`
+	s, err := scenario.Parse("x.yaml", []byte(`
 name: x
 topology:
   brokers: {count: 2, start: 1s..2s}
@@ -108,7 +108,7 @@ topology:
 `))
 	require.NoError(t, err)
 	var names []string
-	byName := map[string]Machine{}
+	byName := map[string]scenario.Machine{}
 	for _, m := range s.Machines(1) {
 		names = append(names, m.Name)
 		byName[m.Name] = m
@@ -128,7 +128,7 @@ func TestAllProblemsOfAFile(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, file := range files {
-		_, err := Load(file)
+		_, err := scenario.Load(file)
 		require.Error(t, err, file)
 		golden := file[:len(file)-len(".yaml")] + ".txt"
 		if *update {
@@ -138,17 +138,17 @@ func TestAllProblemsOfAFile(t *testing.T) {
 		require.NoError(t, readErr)
 		require.Equal(t, string(want), err.Error()+"\n")
 	}
-	_, err = Load("testdata/none.yaml")
+	_, err = scenario.Load("testdata/none.yaml")
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
 func TestDefaultsAreAllowedValues(t *testing.T) {
-	for _, f := range Fields() {
+	for _, f := range scenario.Fields() {
 		require.NotEmpty(t, f.About, "%s has no comment", f.Path)
 	}
-	s := New("x")
+	s := scenario.New("x")
 	require.NoError(t, s.Check())
-	back, err := Parse("x.yaml", s.Marshal())
+	back, err := scenario.Parse("x.yaml", s.Marshal())
 	require.NoError(t, err)
 	require.Equal(t, s, back)
 	within(t, reflect.ValueOf(s).Elem(), "scenario")
@@ -177,56 +177,32 @@ func within(t *testing.T, v reflect.Value, path string) {
 func TestManual(t *testing.T) {
 	const file = "../../docs/scenarios.md"
 	if *update {
-		require.NoError(t, os.WriteFile(file, []byte(Manual()), 0o644))
+		require.NoError(t, os.WriteFile(file, []byte(scenario.Manual()), 0o644))
 	}
 	have, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Equal(t, Manual(), string(have), "run: go test ./workloads/scenario -update")
+	require.Equal(t, scenario.Manual(), string(have), "run: go test ./workloads/scenario -update")
 }
 
 func TestSeeds(t *testing.T) {
-	for text, n := range map[string]int{"1..200": 200, "7": 1, "1..10,20": 11, "0": 1, "18446744073709551615": 1, "5..5, 6..7": 3} {
-		s, err := ParseSeeds(text)
-		require.NoError(t, err, text)
-		require.Equal(t, n, s.Len(), text)
-		again, err := ParseSeeds(s.String())
-		require.NoError(t, err)
-		require.Equal(t, s, again)
-	}
-	s, _ := ParseSeeds("1..10,20")
-	require.EqualValues(t, 1, s.At(0))
-	require.EqualValues(t, 20, s.At(10))
-	for text, want := range map[string]string{
-		"":                        `seeds: found "", allowed is ` + seedForms,
-		"x":                       `seeds: found "x", allowed is ` + seedForms,
-		"1..":                     `seeds: found "1..", allowed is ` + seedForms,
-		"-1":                      `seeds: found "-1", allowed is ` + seedForms,
-		"9..1":                    `seeds: found "9..1", allowed is a range from the smaller to the larger seed: 1..9`,
-		"1..9,5":                  `seeds: found "5", which repeats seeds of 1..9, allowed is each seed once`,
-		"0..18446744073709551615": `seeds: found "0..18446744073709551615", allowed are 100000000 seeds in all`,
+	for text, want := range map[string][]uint64{
+		"1..4": {1, 2, 3, 4}, "7": {7}, "1..3,20": {1, 2, 3, 20}, "5..5, 2..3": {5, 2, 3}, "18446744073709551614..18446744073709551615": {1<<64 - 2, 1<<64 - 1},
 	} {
-		_, err := ParseSeeds(text)
+		seeds, err := scenario.ParseSeeds(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, seeds, text)
+	}
+	const forms = "a seed (7), a range (1..200) or several of these with commas between (1..10,20)"
+	for text, want := range map[string]string{
+		"":                        `seeds: found "", allowed is ` + forms,
+		"x":                       `seeds: found "x", allowed is ` + forms,
+		"1..":                     `seeds: found "1..", allowed is ` + forms,
+		"-1":                      `seeds: found "-1", allowed is ` + forms,
+		"9..1":                    `seeds: found "9..1", allowed is a range from the smaller to the larger seed: 1..9`,
+		"1..9,5":                  `seeds: found "5" after 1..9, allowed is each seed once`,
+		"0..18446744073709551615": `seeds: found "0..18446744073709551615", allowed are 10000000 seeds in all`,
+	} {
+		_, err := scenario.ParseSeeds(text)
 		require.EqualError(t, err, want)
 	}
-}
-
-func TestSeedIndexWalksTheList(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var seeds Seeds
-		var want []uint64
-		next := uint64(0)
-		for range rapid.IntRange(1, 4).Draw(t, "ranges") {
-			first := next + rapid.Uint64Range(0, 5).Draw(t, "gap")
-			last := first + rapid.Uint64Range(0, 5).Draw(t, "length")
-			seeds = append(seeds, SeedRange{first, last})
-			for s := first; s <= last; s++ {
-				want = append(want, s)
-			}
-			next = last + 1
-		}
-		require.Equal(t, len(want), seeds.Len())
-		for i, s := range want {
-			require.Equal(t, s, seeds.At(i))
-		}
-	})
 }
