@@ -126,6 +126,9 @@ func (f *Feed) ReturnAll(owner int) {
 // Over reports that the source has ended and that nothing is under way or to be sent again.
 func (f *Feed) Over() bool { return f.ended && len(f.away) == 0 && len(f.again) == 0 }
 
+// Ended reports that the source has made its last message, or was stopped.
+func (f *Feed) Ended() bool { return f.ended }
+
 // Away is how many messages are under way.
 func (f *Feed) Away() int { return len(f.away) }
 

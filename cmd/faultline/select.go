@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"faultline/faults/quantity"
+	"faultline/scenarios"
+	"faultline/sim"
+	"faultline/workloads/scenario"
+)
+
+// loadScenarios finds scenarios by name or file; none means all that ship. With an input file its lines are the workload.
+func (f *runFlags) loadScenarios(args []string) ([]*scenario.Scenario, error) {
+	f.files = map[string]string{}
+	if len(args) == 0 {
+		args = scenarios.Names()
+	}
+	var out []*scenario.Scenario
+	seen := map[string]bool{}
+	for _, a := range args {
+		sc, err := loadScenario(a)
+		if err != nil {
+			return nil, err
+		}
+		if seen[sc.Name] {
+			return nil, fmt.Errorf("scenario %s is given twice", sc.Name)
+		}
+		seen[sc.Name] = true
+		if isFile(a) {
+			f.files[sc.Name] = a
+		}
+		if f.input != "" {
+			if _, err := os.Stat(f.input); err != nil {
+				return nil, fmt.Errorf("--input: %w", err)
+			}
+			sc.Workload.Kind, sc.Workload.Input = "lines", f.input
+		}
+		out = append(out, sc)
+	}
+	return out, nil
+}
+
+func loadScenario(arg string) (*scenario.Scenario, error) {
+	if isFile(arg) {
+		return scenario.Load(arg)
+	}
+	names := scenarios.Names()
+	for _, n := range names {
+		if n == arg {
+			return scenarios.Load(n)
+		}
+	}
+	return nil, fmt.Errorf("no scenario is named %q%s; these ship: %s (a file needs a slash or ends in .yaml)", arg, quantity.DidYouMean(arg, names), strings.Join(names, ", "))
+}
+
+func isFile(arg string) bool {
+	return strings.ContainsRune(arg, filepath.Separator) || strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml")
+}
+
+func parsePolicy(name string) (sim.Policy, error) {
+	for _, p := range []sim.Policy{sim.Random, sim.FIFO, sim.PCT} {
+		if p.String() == name {
+			return p, nil
+		}
+	}
+	return 0, fmt.Errorf("--policy %q: allowed is random, fifo, pct", name)
+}
+
+// reproduceLine is the command that runs one seed again.
+func reproduceLine(f *runFlags, sc *scenario.Scenario, seed uint64) string {
+	what := sc.Name
+	if f.files[sc.Name] != "" {
+		what = f.files[sc.Name]
+	}
+	parts := []string{program(), "replay", shellWord(what), "--seed", fmt.Sprint(seed)}
+	if f.input != "" {
+		parts = append(parts, "--input", shellWord(f.input))
+	}
+	if f.policy != sim.Random.String() {
+		parts = append(parts, "--policy", f.policy)
+	}
+	if bug := os.Getenv(plantedBug); bug != "" {
+		parts = append(parts, "--bug", bug)
+	}
+	return strings.Join(parts, " ")
+}
+
+// program is how this program was started, in words that work again.
+func program() string {
+	if strings.Contains(os.Args[0], "go-build") || os.Getenv(plantedBug) != "" {
+		return "go run ./cmd/faultline"
+	}
+	return os.Args[0]
+}
+
+func shellWord(s string) string {
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./", r)
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,85 @@
+// Package bench measures how fast the system is on given hardware: a sweep over one setting, each point a simulated run that is driven as fast as
+// it goes.
+package bench
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"faultline/faults/quantity"
+	"faultline/sim/disk"
+	"faultline/sim/net"
+	"faultline/sim/virtual"
+)
+
+//go:embed profiles/*.yaml
+var profiles embed.FS
+
+// Profile is what hardware costs. The files under profiles/ say where each figure comes from.
+type Profile struct {
+	Name  string `yaml:"name"`
+	About string `yaml:"about"`
+	CPU   struct {
+		Cores   int                 `yaml:"cores"`
+		Request quantity.Durations  `yaml:"request"` // per protocol request
+		Record  quantity.Durations  `yaml:"record"`  // per record
+		Syscall quantity.Durations  `yaml:"syscall"` // per system call
+		Copy    quantity.Bandwidths `yaml:"copy"`    // bytes copied
+		Sum     quantity.Bandwidths `yaml:"sum"`     // bytes checksummed
+	} `yaml:"cpu"`
+	Disk struct {
+		Read  quantity.Bandwidths `yaml:"read"`
+		Write quantity.Bandwidths `yaml:"write"`
+		Seek  quantity.Durations  `yaml:"seek"`
+		Flush quantity.Durations  `yaml:"flush"`
+	} `yaml:"disk"`
+	Network struct {
+		Latency   quantity.Durations  `yaml:"latency"` // one way
+		Bandwidth quantity.Bandwidths `yaml:"bandwidth"`
+	} `yaml:"network"`
+}
+
+// Profiles lists the profiles that ship, sorted.
+func Profiles() []string {
+	entries, err := fs.ReadDir(profiles, "profiles")
+	if err != nil {
+		panic(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
+	}
+	return names
+}
+
+// LoadProfile reads a profile that ships.
+func LoadProfile(name string) (*Profile, error) {
+	data, err := profiles.ReadFile("profiles/" + name + ".yaml")
+	if err != nil {
+		return nil, fmt.Errorf("no profile is named %q; these ship: %s", name, strings.Join(Profiles(), ", "))
+	}
+	p := &Profile{}
+	if err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(p); err != nil {
+		return nil, fmt.Errorf("profile %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// Hardware is the profile as the simulated computers take it.
+func (p *Profile) Hardware() virtual.Config {
+	return virtual.Config{
+		CPU: virtual.CPU{
+			Cores: p.CPU.Cores, Request: p.CPU.Request.V().D(), Record: p.CPU.Record.V().D(), Syscall: p.CPU.Syscall.V().D(),
+			Copy: int64(p.CPU.Copy.V()), Sum: int64(p.CPU.Sum.V()),
+		},
+		Disk: disk.Config{
+			ReadBandwidth: int64(p.Disk.Read.V()), WriteBandwidth: int64(p.Disk.Write.V()), Seek: p.Disk.Seek.V().D(), Flush: p.Disk.Flush.V().D(),
+		},
+		Net: net.Config{MinLatency: p.Network.Latency.Min.D(), MaxLatency: p.Network.Latency.Max.D(), Bandwidth: int64(p.Network.Bandwidth.V())},
+	}
+}

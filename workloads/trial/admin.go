@@ -1,0 +1,112 @@
+package trial
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"faultline/broker/client"
+	coord "faultline/coord/client"
+)
+
+// admin is the administrator's machine: it creates topics and adds partitions, each again and again until it worked.
+type admin struct {
+	r     *run
+	node  *node
+	coord *coord.Client
+	kafka *client.Cluster
+}
+
+func newAdmin(r *run) *admin {
+	a := &admin{r: r}
+	a.node = r.named(roleAdmin, 1, a.main)
+	return a
+}
+
+const adminPause = 50 * time.Millisecond // between two tries
+
+// main connects, creates the scenario's topics and stays for what comes later.
+func (a *admin) main(p *running) error {
+	a.coord = coord.Connect(p, coord.Config{Servers: a.r.coordAddrs(), SessionTimeout: 10 * time.Second, Name: "admin"})
+	a.kafka = client.NewCluster(p, a.r.brokerAddrs(), client.Config{ClientID: p.Name(), RequestTimeout: 5 * time.Second})
+	for i := range a.r.sc.Topology.Topics {
+		t := &a.r.sc.Topology.Topics[i]
+		a.insist(func() error { return a.create(t.Name, int32(t.Partitions.V()), topicSettings(t)) })
+	}
+	a.r.w.Later(a.r.beginLoad)
+	l := p.NewMutex("admin")
+	c := p.NewCond("nothing to do", l)
+	l.Lock()
+	for {
+		c.Wait()
+	}
+}
+
+// insist tries until it worked.
+func (a *admin) insist(try func() error) {
+	for try() != nil {
+		a.node.live.Sleep(adminPause)
+	}
+}
+
+func (a *admin) create(topic string, partitions int32, settings []client.Setting) error {
+	err := a.kafka.CreateTopic(topic, partitions, settings...)
+	if errors.Is(err, kerr.TopicAlreadyExists) {
+		return nil
+	}
+	return err
+}
+
+// createTopic makes a topic with the broker's defaults, some time from now.
+func (a *admin) createTopic(topic string, partitions int32) {
+	a.node.comp.Go("create topic", func() {
+		a.insist(func() error { return a.create(topic, partitions, nil) })
+	})
+}
+
+// addPartitions raises a topic's partitions to total by writing the registry, as the administrator's tool of that time did.
+func (a *admin) addPartitions(topic string, total int32) {
+	a.node.comp.Go("add partitions", func() {
+		a.insist(func() error { return a.extend(topic, total) })
+	})
+}
+
+func (a *admin) extend(topic string, total int32) error {
+	data, stat, err := a.coord.Get(topicsPath+topic, false)
+	if err != nil {
+		return err
+	}
+	var node map[string]json.RawMessage
+	if err := json.Unmarshal(data, &node); err != nil {
+		return err
+	}
+	partitions := map[string][]int32{}
+	if err := json.Unmarshal(node["partitions"], &partitions); err != nil {
+		return err
+	}
+	brokers, _, err := a.coord.Children("/brokers/ids", false)
+	if err != nil {
+		return err
+	}
+	if len(brokers) == 0 {
+		return errors.New("no broker is up")
+	}
+	for i := int32(len(partitions)); i < total; i++ {
+		id, err := strconv.ParseInt(brokers[int(i)%len(brokers)], 10, 32)
+		if err != nil {
+			return err
+		}
+		partitions[strconv.Itoa(int(i))] = []int32{int32(id)}
+	}
+	if node["partitions"], err = json.Marshal(partitions); err != nil {
+		return err
+	}
+	if data, err = json.Marshal(node); err != nil {
+		return err
+	}
+	_, err = a.coord.Set(topicsPath+topic, data, stat.Version)
+	return err
+}

@@ -1,0 +1,133 @@
+package trial
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"faultline/faults"
+	"faultline/workloads/linear"
+	"faultline/workloads/oracle"
+)
+
+// promise says for the oracles what a drawn scenario owes.
+func (r *run) promise() *oracle.Promise {
+	t := &r.sc.Topology
+	p := &oracle.Promise{
+		OwnedWithin: r.sc.Promise.Owned.V().D(),
+		HealWithin:  r.sc.Promise.Heal.V().D(),
+	}
+	for _, n := range r.nodes {
+		switch n.role {
+		case roleCoord:
+			p.Coord = append(p.Coord, n.name)
+		case roleBroker:
+			p.Brokers = append(p.Brokers, n.name)
+		}
+		p.SessionTimeout = max(p.SessionTimeout, n.session)
+	}
+	p.SessionSlack = 2*t.Coordinators.Tick.V().D() + time.Second
+	for _, m := range r.sc.Machines(r.seed) {
+		if c := m.Producer; c != nil {
+			p.Producers = append(p.Producers, oracle.Producer{Name: m.Name, Acks: ackValues[c.Acks.V()], Ordered: c.InFlight.V() == 1})
+		}
+	}
+	for i := range t.Groups {
+		g := &t.Groups[i]
+		o := oracle.Group{Name: g.Name, Topics: r.sc.TopicsOf(g)}
+		if g.Delivery.V() == "at-most-once" {
+			o.Delivery = oracle.AtMostOnce
+		}
+		if g.Reset.V() == "largest" {
+			o.Reset = oracle.Largest
+		}
+		p.Groups = append(p.Groups, o)
+	}
+	for i := range t.Topics {
+		c := topicPolicy(&t.Topics[i])
+		p.Topics = append(p.Topics, oracle.Topic{
+			Name: t.Topics[i].Name, Partitions: int32(t.Topics[i].Partitions.V()), SegmentBytes: c.SegmentBytes,
+			RetentionTime: c.RetentionTime, RetentionBytes: c.RetentionBytes,
+		})
+	}
+	for i := range r.sc.Faults {
+		if f := &r.sc.Faults[i]; f.Kind == faults.ClockDrift {
+			d := float64(f.Drift.V().PPM()) / 1e6
+			p.Drift = max(p.Drift, d, -d)
+		}
+	}
+	if r.sc.Promise.Rebalances.V() > 0 {
+		p.RebalancesPerChange = int(unlimited(int64(r.sc.Promise.Rebalances.V()), 0))
+	}
+	return p
+}
+
+// empanel lets the oracles watch.
+func (r *run) empanel() {
+	p := r.promise()
+	r.linear = linear.New(p)
+	r.jury = []oracle.Oracle{
+		oracle.NewDelivery(p, nil),
+		r.linear,
+	}
+	for _, o := range r.jury {
+		r.rec.Attach(o)
+	}
+}
+
+// judge asks the oracles.
+func (r *run) judge() *Result {
+	r.end.At = r.w.Now()
+	r.end.Cut = r.cut
+	res := &Result{
+		Scenario: r.sc.Name, Seed: r.seed, Virtual: r.w.Now(), Cut: r.cut, Drawn: r.sc,
+		Produced: r.tally.acked, Delivered: r.tally.processed, Err: r.feed.Err(),
+	}
+	for _, o := range r.jury {
+		o.Finish(r.end)
+		for _, v := range o.Violations() {
+			if !slices.Contains(r.sc.Promise.Except, v.Invariant) {
+				res.Violations = append(res.Violations, v)
+			}
+		}
+		if d, ok := o.(*oracle.Delivery); ok {
+			res.Duplicates = d.Stats().Duplicates
+		}
+	}
+	if r.linear != nil {
+		r.lookAt(res)
+	}
+	if res.Produced == 0 && !res.Cut {
+		res.Unjudged = append(res.Unjudged, "no record was acknowledged, so there was nothing to deliver")
+	}
+	slices.SortStableFunc(res.Violations, func(a, b oracle.Violation) int { return cmp.Compare(a.At, b.At) })
+	res.Hash, res.Events, res.Recent = r.w.Hash(), r.w.Events(), r.w.Recent()
+	switch {
+	case len(res.Violations) > 0:
+		res.Verdict = Fail
+	case len(res.Unjudged) > 0 || res.Cut || res.Err != nil:
+		res.Verdict = Inconclusive
+	default:
+		res.Verdict = Pass
+	}
+	return res
+}
+
+// lookAt takes what the linearizability check could not decide, and has its pictures drawn.
+func (r *run) lookAt(res *Result) {
+	for i, v := range r.linear.Verdicts() {
+		switch v.Outcome {
+		case linear.Inconclusive:
+			res.Unjudged = append(res.Unjudged, v.String())
+		case linear.Violated:
+			if r.o.PictureDir != "" && v.Window != nil {
+				name := filepath.Join(r.o.PictureDir, fmt.Sprintf("linearizability-%d.html", i))
+				if err := v.Window.WritePicture(name); err != nil && res.Err == nil {
+					res.Err = err
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package trial
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"faultline/sim/machine"
+	"faultline/workloads/history"
+)
+
+// registry follows what the coordination service holds about brokers and topics, by the transactions that it traced.
+type registry struct {
+	topics  map[string]map[int32]int32 // topic -> partition -> broker that leads it
+	brokers map[int32]bool             // registered now
+	owners  map[string]bool            // paths of owner nodes
+}
+
+func newRegistry() *registry {
+	return &registry{topics: map[string]map[int32]int32{}, brokers: map[int32]bool{}, owners: map[string]bool{}}
+}
+
+const (
+	topicsPath  = "/brokers/topics/"
+	brokersPath = "/brokers/ids/"
+)
+
+// Observe implements history.Observer.
+func (g *registry) Observe(e *history.Event) {
+	if e.Kind != history.Traced {
+		return
+	}
+	switch e.Trace.Kind {
+	case machine.ZnodeCreated, machine.ZnodeSet:
+		if topic, ok := strings.CutPrefix(e.Trace.Subject, topicsPath); ok && !strings.Contains(topic, "/") {
+			g.topics[topic] = parseAssignment(e.Trace.Detail)
+		}
+		if id, ok := brokerID(e.Trace.Subject); ok {
+			g.brokers[id] = true
+		}
+		if strings.Contains(e.Trace.Subject, "/owners/") {
+			g.owners[e.Trace.Subject] = true
+		}
+	case machine.ZnodeDeleted:
+		if topic, ok := strings.CutPrefix(e.Trace.Subject, topicsPath); ok {
+			delete(g.topics, topic)
+		}
+		if id, ok := brokerID(e.Trace.Subject); ok {
+			delete(g.brokers, id)
+		}
+		delete(g.owners, e.Trace.Subject)
+	}
+}
+
+func brokerID(path string) (int32, bool) {
+	text, ok := strings.CutPrefix(path, brokersPath)
+	if !ok {
+		return 0, false
+	}
+	id, err := strconv.ParseInt(text, 10, 32)
+	return int32(id), err == nil
+}
+
+// parseAssignment reads a topic's znode; see broker for the layout.
+func parseAssignment(data string) map[int32]int32 {
+	var node struct {
+		Partitions map[string][]int32 `json:"partitions"`
+	}
+	out := map[int32]int32{}
+	if json.Unmarshal([]byte(data), &node) != nil {
+		return out
+	}
+	for p, replicas := range node.Partitions {
+		if i, err := strconv.ParseInt(p, 10, 32); err == nil && len(replicas) > 0 {
+			out[int32(i)] = replicas[0]
+		}
+	}
+	return out
+}
+
+// leader is the machine that leads a partition, "" when nobody does.
+func (g *registry) leader(topic string, partition int32) string {
+	if id, ok := g.topics[topic][partition]; ok {
+		return brokerName(id)
+	}
+	return ""
+}
+
+func brokerName(id int32) string { return fmt.Sprintf("%s-%d", roleBroker, id) }
+
+// owned tells whether every partition has an owner in each group that reads its topic.
+func (g *registry) owned(groups map[string]*progress) bool {
+	for name, group := range groups {
+		for topic := range group.topics {
+			for p := range g.topics[topic] {
+				if !g.owners[fmt.Sprintf("/consumers/%s/owners/%s/%d", name, topic, p)] {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,281 @@
+package trial
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"faultline/faults"
+	"faultline/sim"
+	"faultline/sim/machine"
+	"faultline/sim/virtual"
+	"faultline/workloads/history"
+	"faultline/workloads/linear"
+	"faultline/workloads/load"
+	"faultline/workloads/oracle"
+	"faultline/workloads/scenario"
+)
+
+// run is a trial under way.
+type run struct {
+	sc   *scenario.Scenario // drawn
+	seed uint64
+	o    Options
+
+	w        *sim.World
+	c        *virtual.Cluster
+	rec      *history.Recorder
+	registry *registry
+	tally    *tally
+	jury     []oracle.Oracle
+	linear   *linear.Oracle
+
+	nodes  []*node
+	byName map[string]*node
+	admin  *admin
+	feed   *load.Feed
+
+	injection  *faults.Injection
+	faults     int // begun so far
+	diskFaults int
+	phase      history.Phase
+	loadAt     time.Duration // world time at which the load began; -1 before
+	healAt     time.Duration
+	ended      bool
+	cut        bool
+	end        oracle.End
+	sources    int // producer incarnations so far: numbers their records
+	producers  int // machines that produce
+	closers    []io.Closer
+}
+
+// setUpWithin is how long the set-up may take before the load begins all the same.
+const setUpWithin = time.Second
+
+func newRun(sc *scenario.Scenario, seed uint64, o Options) (*run, error) {
+	r := &run{sc: sc, seed: seed, o: o, byName: map[string]*node{}, registry: newRegistry(), loadAt: -1}
+	feed, err := r.openFeed()
+	if err != nil {
+		return nil, err
+	}
+	r.feed = feed
+	r.w = sim.New(sim.Config{Seed: seed, Policy: o.Policy, Trace: o.Trace})
+	hw := hardware(sc)
+	if o.Hardware != nil {
+		hw = *o.Hardware
+	}
+	r.c = virtual.New(r.w, hw)
+	r.rec = history.NewRecorder(r.w.Now)
+	r.c.OnEvent = r.traced
+	r.c.OnExit = r.exited
+	for _, m := range sc.Machines(seed) {
+		n := r.add(m.Role, m.Name, r.programOf(m))
+		n.restart, n.spare = m.Restart, m.Spare
+		if m.Role == roleProducer {
+			r.producers++
+		}
+		switch {
+		case m.Role == roleBroker:
+			n.session = sc.Topology.Brokers.SessionTimeout.V().D()
+		case m.Group != nil:
+			n.session = m.Group.SessionTimeout.V().D()
+		}
+	}
+	r.admin = newAdmin(r)
+	r.rec.Attach(r.registry)
+	readers := map[string][]string{}
+	for i := range sc.Topology.Groups {
+		g := &sc.Topology.Groups[i]
+		readers[g.Name] = sc.TopicsOf(g)
+	}
+	r.tally = newTally(readers)
+	r.rec.Attach(r.tally)
+	if !o.Unjudged {
+		r.empanel()
+	}
+	for _, obs := range o.Observe {
+		r.rec.Attach(obs)
+	}
+	return r, nil
+}
+
+func (r *run) traced(c *virtual.Computer, e *machine.Event) {
+	r.rec.Traced(history.Who{Machine: c.Name(), Incarnation: c.Incarnation()}, *e)
+}
+
+// close ends what the run has open.
+func (r *run) close() {
+	r.w.Close()
+	for _, c := range r.closers {
+		c.Close()
+	}
+}
+
+// trouble ends the trial: something happened that no run may bring.
+func (r *run) trouble(what, detail string) {
+	if r.end.Trouble == "" {
+		r.end.Trouble, r.end.Detail = what, detail
+	}
+	r.finish()
+}
+
+// finish stops the world.
+func (r *run) finish() {
+	if !r.ended {
+		r.ended = true
+		r.enter(history.End)
+		r.w.Halt()
+	}
+}
+
+func (r *run) enter(p history.Phase) {
+	r.phase = p
+	r.w.Record(sim.KindFault, "", p.String(), "", 0, 0)
+	r.rec.PhaseBegan(p)
+}
+
+// live runs the world from its first instant to the end of the trial.
+func (r *run) live() {
+	for _, m := range r.sc.Machines(r.seed) {
+		if m.Role == roleCoord || m.Role == roleBroker {
+			r.w.At(m.Start, func() { r.boot(r.byName[m.Name]) })
+		}
+	}
+	r.w.At(0, func() { r.boot(r.admin.node) })
+	r.w.At(setUpWithin, r.beginLoad)
+	const slice = 100 * time.Millisecond // virtual time between two looks at the outside
+	for !r.ended {
+		until := r.w.Now() + slice
+		if r.o.Until > 0 {
+			until = min(until, r.o.Until)
+		}
+		switch o := r.w.Run(until); o.Kind {
+		case sim.Deadline:
+			if r.o.Stop != nil && r.o.Stop() || r.o.Until > 0 && r.w.Now() >= r.o.Until {
+				r.cut = true
+				r.finish()
+			}
+		case sim.Halted:
+		default:
+			r.trouble(o.Kind.String(), o.String())
+		}
+	}
+}
+
+// loadClock counts from the begin of the load. It implements faults.Clock.
+type loadClock struct{ r *run }
+
+func (c loadClock) At(t time.Duration, fn func()) { c.r.w.At(c.r.loadAt+t, fn) }
+
+// beginLoad starts the clients and the fault plan.
+func (r *run) beginLoad() {
+	if r.loadAt >= 0 || r.ended {
+		return
+	}
+	r.loadAt = r.w.Now()
+	r.enter(history.Load)
+	for _, m := range r.sc.Machines(r.seed) {
+		if (m.Role == roleProducer || m.Role == roleConsumer) && !m.Spare {
+			loadClock{r}.At(m.Start, func() { r.boot(r.byName[m.Name]) })
+		}
+	}
+	number := map[string]int{}
+	r.injection = r.sc.Faults.Schedule(loadClock{r}, target{r}, func(fault, phase string) {
+		r.w.Record(sim.KindFault, "", phase, fault, 0, 0)
+		switch phase {
+		case faults.Begun, faults.Instant:
+			r.faults++
+			number[fault] = r.faults
+			r.rec.FaultInjected("", r.faults, fault)
+			if phase == faults.Instant {
+				r.rec.FaultHealed("", r.faults, fault)
+			}
+		case faults.Ended, faults.Healed:
+			r.rec.FaultHealed("", number[fault], fault)
+		}
+	})
+	if r.sc.Workload.Kind == "lines" {
+		r.awaitEndOfFile()
+		return
+	}
+	loadClock{r}.At(r.sc.Workload.Duration.V().D(), r.heal)
+}
+
+// awaitEndOfFile heals once every line was taken.
+func (r *run) awaitEndOfFile() {
+	if r.feed.Ended() {
+		r.heal()
+		return
+	}
+	r.w.At(r.w.Now()+100*time.Millisecond, r.awaitEndOfFile)
+}
+
+// heal ends all faults and starts what is down.
+func (r *run) heal() {
+	if r.ended {
+		return
+	}
+	r.enter(history.Heal)
+	r.healAt = r.w.Now()
+	r.feed.Stop()
+	r.injection.HealAll()
+	r.c.Disarm()
+	for _, n := range r.nodes {
+		if !n.spare {
+			r.boot(n)
+		}
+	}
+	r.enter(history.Quiesce)
+	r.awaitRest()
+}
+
+// settle is how long rest must last before the trial ends.
+const settle = 500 * time.Millisecond
+
+// awaitRest ends the trial when all that is owed is there and has been for a while, or when the promised time is up.
+func (r *run) awaitRest() {
+	const look = 100 * time.Millisecond
+	restSince := time.Duration(-1)
+	var step func()
+	step = func() {
+		if r.ended {
+			return
+		}
+		now := r.w.Now()
+		switch {
+		case !r.atRest():
+			restSince = -1
+		case restSince < 0:
+			restSince = now
+		case now-restSince >= settle:
+			r.finish()
+			return
+		}
+		if now >= r.healAt+r.sc.Promise.Heal.V().D()+2*settle {
+			r.finish()
+			return
+		}
+		r.w.At(now+look, step)
+	}
+	step()
+}
+
+// atRest tells whether everything is up and every group has what there is.
+func (r *run) atRest() bool {
+	for _, n := range r.nodes {
+		if !n.spare && !n.done && !n.comp.Running() {
+			return false
+		}
+	}
+	return r.feed.Over() && r.tally.caughtUp() && r.registry.owned(r.tally.groups)
+}
+
+// waitingTasks lists for a liveness violation what every task waits for.
+func (r *run) waitingTasks() string {
+	var b strings.Builder
+	for _, t := range r.w.Waiting() {
+		fmt.Fprintf(&b, "%s waits for %s since %v\n", t.Task, t.On, t.Since)
+	}
+	return b.String()
+}

@@ -1,0 +1,131 @@
+package trial
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"faultline/sim/machine"
+	"faultline/workloads/history"
+)
+
+// tally counts for the summary of a run, and follows how far the slowest group is behind.
+type tally struct {
+	acked, processed int64
+	ends             map[partition]int64 // after the highest offset acknowledged
+	visible          map[partition]int64 // first offset that consumers may not see
+	groups           map[string]*progress
+	parsed           map[string]partition
+	seats            map[string]seat
+}
+
+type partition struct {
+	topic string
+	index int32
+}
+
+type seat struct {
+	group string
+	partition
+}
+
+// progress is one group's.
+type progress struct {
+	topics map[string]bool
+	next   map[partition]int64 // after the highest offset processed
+	stored map[partition]int64 // committed
+	lag    int64               // acked records above next, over all partitions of the run
+}
+
+func newTally(groups map[string][]string) *tally {
+	t := &tally{ends: map[partition]int64{}, visible: map[partition]int64{}, groups: map[string]*progress{}, parsed: map[string]partition{}, seats: map[string]seat{}}
+	for name, topics := range groups {
+		g := &progress{topics: map[string]bool{}, next: map[partition]int64{}, stored: map[partition]int64{}}
+		for _, topic := range topics {
+			g.topics[topic] = true
+		}
+		t.groups[name] = g
+	}
+	return t
+}
+
+// Observe implements history.Observer.
+func (t *tally) Observe(e *history.Event) {
+	switch e.Kind {
+	case history.Acked:
+		t.acked++
+		p := partition{e.Topic, e.Partition}
+		if more := e.Offset + 1 - t.ends[p]; more > 0 {
+			t.ends[p] += more
+			for _, g := range t.groups {
+				if g.topics[p.topic] {
+					g.lag += min(more, max(0, t.ends[p]-g.next[p]))
+				}
+			}
+		}
+	case history.Processed:
+		t.processed++
+		p := partition{e.Topic, e.Partition}
+		g := t.groups[e.Group]
+		if old := g.next[p]; e.Offset+1 > old {
+			g.next[p] = e.Offset + 1
+			g.lag -= max(0, min(e.Offset+1, t.ends[p])-old)
+		}
+	case history.Traced:
+		switch e.Trace.Kind {
+		case machine.LogVisible:
+			t.visible[t.partition(e.Trace.Subject)] = e.Trace.A
+		case machine.LogOpened:
+			t.visible[t.partition(e.Trace.Subject)] = e.Trace.B
+		case machine.ConsumerCommitted:
+			s := t.seat(e.Trace.Subject)
+			if g := t.groups[s.group]; g != nil {
+				g.stored[s.partition] = e.Trace.A
+			}
+		}
+	}
+}
+
+// partition parses "topic/partition".
+func (t *tally) partition(subject string) partition {
+	p, ok := t.parsed[subject]
+	if !ok {
+		topic, index, _ := strings.Cut(subject, "/")
+		i, _ := strconv.ParseInt(index, 10, 32)
+		p = partition{topic, int32(i)}
+		t.parsed[subject] = p
+	}
+	return p
+}
+
+// seat parses "group/topic/partition".
+func (t *tally) seat(subject string) seat {
+	s, ok := t.seats[subject]
+	if !ok {
+		group, rest, _ := strings.Cut(subject, "/")
+		s = seat{group, t.partition(rest)}
+		t.seats[subject] = s
+	}
+	return s
+}
+
+// lag is how many acknowledged records the slowest group has not processed.
+func (t *tally) lag() int64 {
+	most := int64(math.MinInt64)
+	for _, g := range t.groups {
+		most = max(most, g.lag)
+	}
+	return most
+}
+
+// caughtUp tells whether every group has processed, or committed, all that is visible.
+func (t *tally) caughtUp() bool {
+	for _, g := range t.groups {
+		for p, end := range t.visible {
+			if g.topics[p.topic] && max(g.next[p], g.stored[p]) < end {
+				return false
+			}
+		}
+	}
+	return true
+}
