@@ -158,7 +158,7 @@ func (l *Log) write(s *segment, batches []byte) error {
 			return l.wrap("append", err)
 		}
 	}
-	return l.fence(fmt.Errorf("append at %d of %s: %w", s.size, s.file.Name(), err))
+	return l.fence(fmt.Errorf("append at position %d: %w", s.size, err))
 }
 
 // publish makes the written batches part of the log. Call with appending and mu.

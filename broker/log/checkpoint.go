@@ -46,7 +46,7 @@ func (l *Log) loadCheckpoint() (checkpoint, bool, error) {
 		return checkpoint{}, false, nil
 	}
 	if err != nil {
-		return checkpoint{}, false, l.wrap("read its checkpoint", err)
+		return checkpoint{}, false, err
 	}
 	c, ok := decodeCheckpoint(p)
 	return c, ok, nil
@@ -68,7 +68,7 @@ func (l *Log) saveCheckpoint(c checkpoint) error {
 // syncDir makes the directory's entries durable. A failure fences the log: it says nothing about any entry made so far, and a later success would not either.
 func (l *Log) syncDir() error {
 	if err := l.disk.SyncDir(l.dir); err != nil {
-		return l.fence(fmt.Errorf("sync directory %s: %w", l.dir, err))
+		return l.fence(err)
 	}
 	return nil
 }

@@ -177,14 +177,14 @@ func (l *Log) settle(segments []*segment, size int64) (indexes, err error) {
 		x := s.index
 		l.mu.Unlock()
 		if err := l.storeIndex(s.base, &x); err != nil {
-			indexes = errors.Join(indexes, l.wrap("write the index of "+s.file.Name(), err))
+			indexes = errors.Join(indexes, l.wrap("write an index", err))
 			continue
 		}
 		s.indexed, names = true, true
 	}
 	if names {
 		if err := l.disk.SyncDir(l.dir); err != nil {
-			return nil, fmt.Errorf("sync directory %s: %w", l.dir, err)
+			return nil, err
 		}
 	}
 	for _, s := range segments {
@@ -199,7 +199,7 @@ func (s *segment) sync(size int64) error {
 		return nil
 	}
 	if err := s.file.Sync(); err != nil {
-		return fmt.Errorf("sync %s: %w", s.file.Name(), err)
+		return err
 	}
 	s.synced = size
 	return nil

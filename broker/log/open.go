@@ -26,55 +26,58 @@ func Open(m machine.Machine, dir, topic string, partition int32, cfg Config, cle
 	l.mu = m.NewMutex("log " + l.subject)
 	l.due = m.NewCond("log flush due "+l.subject, l.mu)
 	l.moved = m.NewCond("log visible "+l.subject, l.mu)
-	if err := l.open(clean); err != nil {
+	trusted, err := l.open(clean)
+	if err != nil {
 		for _, s := range l.segments {
 			s.file.Close()
 		}
 		return nil, l.wrap("open", err)
 	}
-	shut := int64(0)
-	if clean {
-		shut = 1
+	e := machine.Event{Kind: machine.LogOpened, Subject: l.subject, A: l.start, B: l.end}
+	if trusted {
+		e.C = 1
 	}
-	m.Trace(machine.Event{Kind: machine.LogOpened, Subject: l.subject, A: l.start, B: l.end, C: shut})
+	m.Trace(e)
 	l.running = true
 	m.Go("log flush "+l.subject, l.flusher)
 	return l, nil
 }
 
-func (l *Log) open(clean bool) error {
+// open reports whether the files were taken over as a clean shutdown left them.
+func (l *Log) open(clean bool) (trusted bool, err error) {
 	l.m.Failpoint("fault/log/open-slow")
 	if err := l.makeDir(); err != nil {
-		return err
+		return false, err
 	}
 	c, known, err := l.loadCheckpoint()
 	if err != nil {
-		return err
+		return false, err
 	}
 	bases, err := l.sweep(c)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if len(bases) == 0 {
-		return l.begin(c)
+		return false, l.begin(c)
 	}
 	for _, base := range bases {
 		f, err := l.disk.Open(l.path(segmentName(base, logSuffix)), 0)
 		if err != nil {
-			return err
+			return false, err
 		}
 		l.segments = append(l.segments, &segment{base: base, file: f, next: base, firstTime: -1, maxTime: -1})
 	}
 	l.recovery = c.recovery
-	if !clean || !known || l.trust() != nil {
+	trusted = clean && known && l.trust() == nil
+	if !trusted {
 		if err := l.recover(); err != nil {
-			return err
+			return false, err
 		}
 	}
 	last := l.active()
 	l.start, l.end, l.visible = max(l.segments[0].base, c.start), last.next, last.next
 	l.edge = mark{last, spot{last.next, last.size}}
-	return nil
+	return trusted, nil
 }
 
 // makeDir makes the log's directory and every name on the way to it durable.
@@ -150,6 +153,9 @@ func (l *Log) sweep(c checkpoint) (bases []int64, err error) {
 	kept := bases[:0:0]
 	for i, base := range bases {
 		last := i == len(bases)-1
+		if base < c.start {
+			l.m.Trace(machine.Event{Kind: machine.LogDeleted, Subject: l.subject, A: base, B: c.start})
+		}
 		if base < c.start || !last && empty[base] {
 			if err := l.unlink(base); err != nil {
 				return nil, err

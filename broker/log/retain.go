@@ -44,8 +44,8 @@ func (l *Log) retireActive() error {
 
 // deleteOld deletes what the policy does not keep. Call with flushing.
 //
-// The checkpoint with the new log start comes first, so that a restart removes what a crash leaves of the deleted segments and never sees a part of them. When the disk is too full for
-// a new checkpoint, the segments go one by one from the oldest on, each removal made durable before the next, which keeps the rest whole too.
+// The checkpoint with the new log start comes first, so that a restart removes what a crash leaves of the deleted segments and never sees a part of them. When the disk is too full for a new
+// checkpoint, the segments go one by one from the oldest on, each removal made durable before the next, which keeps the rest whole too.
 func (l *Log) deleteOld() error {
 	l.mu.Lock()
 	if err := l.usable(); err != nil {
@@ -54,49 +54,82 @@ func (l *Log) deleteOld() error {
 	}
 	n := l.surplus()
 	old := l.segments[:n:n]
-	start := l.segments[n].base
+	kept := l.segments[n]
 	l.mu.Unlock()
 	if n == 0 {
 		return nil
 	}
-	saved := l.saveCheckpoint(checkpoint{start: start, recovery: max(l.recovery, start)})
-	if saved == nil {
-		l.recovery = max(l.recovery, start)
-	} else if !errors.Is(saved, machine.ErrNoSpace) {
-		return saved
-	}
-	l.mu.Lock()
-	l.segments = append([]*segment(nil), l.segments[n:]...)
-	l.start = start
-	for i, s := range old {
-		next := start
-		if i+1 < n {
-			next = old[i+1].base
+	if kept.fresh {
+		// The first segment must be sure to be there after a power loss: without it the rest would be a log with a gap before it.
+		if err := l.flush(); kept.fresh {
+			return err
 		}
-		l.m.Trace(machine.Event{Kind: machine.LogDeleted, Subject: l.subject, A: s.base, B: next})
 	}
+	c := checkpoint{start: kept.base, recovery: max(l.recovery, kept.base)}
+	if err := l.saveCheckpoint(c); errors.Is(err, machine.ErrNoSpace) {
+		return l.deleteOneByOne(old, kept)
+	} else if err != nil {
+		return err
+	}
+	l.recovery = c.recovery
+	l.mu.Lock()
+	for i, s := range old {
+		l.traceDeleted(s, following(old, i, kept))
+	}
+	l.forget(n)
 	l.mu.Unlock()
-
 	var first error
 	for _, s := range old {
-		l.drop(s)
 		l.m.Failpoint("fault/log/delete-slow")
 		if err := l.unlink(s.base); err != nil && first == nil {
-			first = l.wrap("delete a segment", err)
+			first = l.wrap("delete a segment", err) // the next start removes it
 		}
-		if saved != nil {
-			if first != nil {
-				return first
-			}
-			if err := l.syncDir(); err != nil {
-				return err
-			}
-		}
+		l.drop(s)
 	}
 	if err := l.syncDir(); err != nil {
 		return err
 	}
 	return first
+}
+
+// deleteOneByOne deletes segments without a checkpoint; kept is the one behind them. A segment leaves the list only when it is surely gone. Call with flushing.
+func (l *Log) deleteOneByOne(old []*segment, kept *segment) error {
+	for i, s := range old {
+		l.traceDeleted(s, following(old, i, kept))
+		l.m.Failpoint("fault/log/delete-slow")
+		if err := l.remove(segmentName(s.base, logSuffix)); err != nil {
+			return l.wrap("delete a segment", err)
+		}
+		if err := l.syncDir(); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		l.forget(1)
+		l.mu.Unlock()
+		l.drop(s)
+		if err := l.unlink(s.base); err != nil {
+			return l.wrap("delete a segment's indexes", err) // the next start removes them
+		}
+	}
+	return nil
+}
+
+// following is the segment behind old[i].
+func following(old []*segment, i int, kept *segment) *segment {
+	if i+1 < len(old) {
+		return old[i+1]
+	}
+	return kept
+}
+
+func (l *Log) traceDeleted(s, next *segment) {
+	l.m.Trace(machine.Event{Kind: machine.LogDeleted, Subject: l.subject, A: s.base, B: next.base})
+}
+
+// forget takes the n oldest segments off the list. Call with mu.
+func (l *Log) forget(n int) {
+	l.segments = append([]*segment(nil), l.segments[n:]...)
+	l.start = l.segments[0].base
 }
 
 // surplus is the number of segments, from the oldest on, that are not kept. Call with mu.

@@ -48,10 +48,11 @@ func (r *rig) boot() {
 	r.log = nil
 	r.c.Boot(func(m machine.Machine) error {
 		r.m = m
+		r.w.Halt()
 		m.Sleep(forever)
 		return nil
 	})
-	r.do(func() error { return nil })
+	r.w.Run(r.w.Now())
 }
 
 // do runs fn as a task of the process.
