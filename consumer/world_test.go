@@ -43,17 +43,17 @@ type world struct {
 	got      map[string]int  // values handed over -> times
 	bad      []string
 	attempts int // rebalances
-	groups   map[string]*consumer.Group
 	resets   []machine.Event
 	handed   []string // "member topic/partition@offset" when keep is set
 	keep     bool
+	leaving  map[string]bool // members that are to close
 }
 
 func newWorld(t *testing.T, seed uint64, brokers int) *world {
 	w := sim.New(sim.Config{Seed: seed})
 	x := &world{t: t, w: w, c: virtual.New(w, virtual.Config{}), session: 2 * time.Second,
 		owners: map[string]int64{}, offsets: map[string]int64{}, sessions: map[string]int64{}, claims: map[string]map[string]bool{},
-		sent: map[string]bool{}, got: map[string]int{}, groups: map[string]*consumer.Group{}}
+		sent: map[string]bool{}, got: map[string]int{}, leaving: map[string]bool{}}
 	x.c.OnEvent = x.event
 	x.c.OnExit = func(c *virtual.Computer, err error) {
 		if err != nil {
@@ -109,7 +109,9 @@ func (x *world) event(c *virtual.Computer, e *machine.Event) {
 }
 
 func (x *world) coordUp() {
-	x.zk.Boot(func(m machine.Machine) error { return coord.Run(m, coord.Config{Port: 2181, TickTime: 100 * time.Millisecond}) })
+	x.zk.Boot(func(m machine.Machine) error {
+		return coord.Run(m, coord.Config{Port: 2181, TickTime: 100 * time.Millisecond})
+	})
 }
 
 func (x *world) brokerUp(i int) {
@@ -202,7 +204,6 @@ func (x *world) member(c *virtual.Computer, work time.Duration, topics map[strin
 		}
 		g, err := consumer.Join(m, cfg)
 		require.NoError(x.t, err)
-		x.groups[c.Name()] = g
 		for _, topic := range slices.Sorted(maps.Keys(topics)) {
 			for _, s := range g.Streams(topic) {
 				m.Go("app", func() {
@@ -222,10 +223,15 @@ func (x *world) member(c *virtual.Computer, work time.Duration, topics map[strin
 				})
 			}
 		}
-		m.NewCond("for ever", lockOf(m)).Wait()
-		return nil
+		for !x.leaving[c.Name()] {
+			m.Sleep(10 * time.Millisecond)
+		}
+		return g.Close()
 	})
 }
+
+// leave closes a member in an orderly way.
+func (x *world) leave(name string) { x.leaving[name] = true }
 
 // members boots members c0, c1, ... of the topic t.
 func (x *world) members(n int) []*virtual.Computer {
