@@ -330,37 +330,78 @@ func (d *Delivery) Finish(end End) {
 	}
 	for _, p := range d.sorted() {
 		for _, s := range p.seats {
-			if d.promise.group(s.group.Name) != nil && s.group.reads(p.place.topic) && (s.begun || s.group.Reset == Smallest) {
-				d.owed(end, s)
+			if d.owes(s) {
+				d.missing(s, func(o int64, en *entry) bool { d.lost(end, s, o, en); return true })
 			}
 		}
 	}
 }
 
-// owed reports the records that never came to a group.
-func (d *Delivery) owed(end End, s *seatLog) {
+// owes reports whether every acked record of the partition is owed to the group.
+func (d *Delivery) owes(s *seatLog) bool {
+	return d.promise.group(s.group.Name) != nil && s.group.reads(s.part.place.topic) && (s.begun || s.group.Reset == Smallest)
+}
+
+// missing shows the records that are owed and did not come, until fn returns false.
+func (d *Delivery) missing(s *seatLog, fn func(offset int64, e *entry) bool) {
 	p := s.part
 	from := max(s.done.base, p.entries.base, d.logStart(p))
 	if s.group.Delivery == AtMostOnce {
 		from = max(from, s.committed, s.high)
 	}
 	for o := from; o < p.entries.end(); o++ {
-		en := p.entries.at(o)
-		if en.flags&isAcked == 0 || en.flags&isLost != 0 || s.done.has(o) {
-			continue
+		if e := p.entries.at(o); e.flags&isAcked != 0 && e.flags&isLost == 0 && !s.done.has(o) && !fn(o, e) {
+			return
 		}
-		how := "the group was handed nothing from there on"
-		if s.high > o {
-			how = "the group went on to offset " + itoa(s.high-1)
-		}
-		from, sent := "", "long ago"
-		if src, r, _ := d.find(en.id); src != nil {
-			from = src.producer.Name
-			if r != nil {
-				sent = "at " + r.sentAt.String()
-			}
-		}
-		d.Violate(end.At, Deliver, "group %s never got record %v, which %s sent %s and which was acked at offset %d of %v; %s; committed is %d, the log starts at %d",
-			s.group.Name, en.id, from, sent, o, p.place, how, s.committed, d.logStart(p))
 	}
+}
+
+// lost reports a record that never came to a group.
+func (d *Delivery) lost(end End, s *seatLog, o int64, en *entry) {
+	how := "the group was handed nothing from there on"
+	if s.high > o {
+		how = "the group went on to offset " + itoa(s.high-1)
+	}
+	from, sent := "", "long ago"
+	if src, r, _ := d.find(en.id); src != nil {
+		from = src.producer.Name
+		if r != nil {
+			sent = "at " + r.sentAt.String()
+		}
+	}
+	d.Violate(end.At, Deliver, "group %s never got record %v, which %s sent %s and which was acked at offset %d of %v; %s; committed is %s, the log starts at %d",
+		s.group.Name, en.id, from, sent, o, s.part.place, how, offsetText(s.committed), d.logStart(s.part))
+}
+
+// Waits tells what is owed and not delivered yet, "" when nothing is. It takes time in proportion to what is in flight.
+func (d *Delivery) Waits() string {
+	if s := d.standing(); len(s) > 0 {
+		return s[0]
+	}
+	return ""
+}
+
+// standing lists the seats that still owe deliveries, each with the first record that is missing and where the group stands.
+func (d *Delivery) standing() []string {
+	var out []string
+	if d.promise.DiskLies {
+		return nil
+	}
+	for _, p := range d.sorted() {
+		for _, s := range p.seats {
+			if !d.owes(s) {
+				continue
+			}
+			d.missing(s, func(o int64, en *entry) bool {
+				where := "was handed nothing so far"
+				if s.high > 0 {
+					where = "was handed offset " + itoa(s.high-1) + " last"
+				}
+				out = append(out, "group "+s.group.Name+" has not processed record "+en.id.String()+", acked at offset "+itoa(o)+" of "+p.place.String()+
+					"; it "+where+", the log ends at "+itoa(max(p.end, p.entries.end())))
+				return false
+			})
+		}
+	}
+	return out
 }

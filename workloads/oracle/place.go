@@ -1,6 +1,8 @@
 package oracle
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,6 +22,18 @@ type seat struct {
 }
 
 func (s seat) String() string { return s.group + "/" + s.place.String() }
+
+// sortedSeats lists the keys of a map by group, topic and partition.
+func sortedSeats[V any](m map[seat]V) []seat {
+	all := make([]seat, 0, len(m))
+	for at := range m {
+		all = append(all, at)
+	}
+	slices.SortFunc(all, func(a, b seat) int {
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
+	})
+	return all
+}
 
 // parsePlace reads "t/p".
 func parsePlace(s string) (place, bool) {

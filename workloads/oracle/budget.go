@@ -1,0 +1,133 @@
+package oracle
+
+import (
+	"slices"
+	"time"
+
+	"faultline/sim/machine"
+	"faultline/workloads/history"
+)
+
+// BudgetCaps judges what a run may cost: BUDGET. Caps that the promise does not set are not judged.
+//
+// Verified:
+//   - the rebalance attempts of a group's members together stay within Promise.RebalancesPerChange for each change of its members, of
+//     brokers or of topics (and for each disturbance: a pause or a lost connection starts a rebalance without any change);
+//   - no machine sends more than Promise.RequestsPerSecond requests to brokers within any second, by the tap.
+//
+// Not verified: latency (Delivery judges Promise.Late), requests that a crash interrupted.
+type BudgetCaps struct {
+	Findings
+	promise *Promise
+	reg     *registry
+	calm    *calm
+	groups  map[string]*rebalances
+	sent    map[string]*queue[time.Duration] // machine -> when its requests of the last second began
+	toldTo  map[string]time.Duration         // machine -> no further report before
+	shocks  int                              // disturbances so far
+}
+
+// rebalances counts one group's attempts.
+type rebalances struct {
+	attempts, changes int
+	told              int // attempts at the last report
+}
+
+// NewBudget makes the oracle.
+func NewBudget(p *Promise) *BudgetCaps {
+	return &BudgetCaps{promise: p, reg: newRegistry(), calm: newCalm(p), groups: map[string]*rebalances{},
+		sent: map[string]*queue[time.Duration]{}, toldTo: map[string]time.Duration{}}
+}
+
+// Invariants implements [Oracle].
+func (b *BudgetCaps) Invariants() []string { return []string{Budget} }
+
+// Observe implements [Oracle].
+func (b *BudgetCaps) Observe(e *history.Event) {
+	switch e.Kind {
+	case history.Traced:
+		if e.Trace.Kind == machine.ConsumerHanded {
+			return
+		}
+		if e.Trace.Kind == machine.ConsumerRebalance {
+			b.rebalance(e)
+			return
+		}
+		switch what, at := b.reg.observe(e); what {
+		case memberChange:
+			b.group(at.group).changes++
+		case brokerChange, topicChange:
+			for i := range b.promise.Groups {
+				b.group(b.promise.Groups[i].Name).changes++
+			}
+		}
+	case history.KafkaCalled:
+		if b.promise.RequestsPerSecond > 0 && e.Kafka.Sent {
+			b.request(e)
+		}
+	default:
+		if b.calm.observe(e) {
+			b.shocks++
+		}
+	}
+}
+
+func (b *BudgetCaps) group(name string) *rebalances {
+	g := b.groups[name]
+	if g == nil {
+		g = &rebalances{}
+		b.groups[name] = g
+	}
+	return g
+}
+
+func (b *BudgetCaps) rebalance(e *history.Event) {
+	g := b.group(e.Trace.Subject)
+	g.attempts++
+	limit := b.promise.RebalancesPerChange
+	if limit <= 0 {
+		return
+	}
+	if cap := limit * (g.changes + b.shocks + 1); g.attempts > cap && g.attempts >= 2*g.told {
+		g.told = g.attempts
+		b.Violate(e.At, Budget, "group %s made %d rebalance attempts for %d changes of members, brokers and topics and %d disturbances; the limit is %d for each",
+			e.Trace.Subject, g.attempts, g.changes, b.shocks, limit)
+	}
+}
+
+// request counts one in the window of a second that ends with its begin. Requests end in another order than they begin, so the
+// window's begins are kept sorted.
+func (b *BudgetCaps) request(e *history.Event) {
+	q := b.sent[e.Machine]
+	if q == nil {
+		q = &queue[time.Duration]{}
+		b.sent[e.Machine] = q
+	}
+	start := e.Kafka.Start
+	i := q.end()
+	q.push()
+	for ; i > q.base && *q.at(i - 1) > start; i-- {
+		*q.at(i) = *q.at(i - 1)
+	}
+	*q.at(i) = start
+	last := *q.at(q.end() - 1)
+	for q.n > 0 && *q.at(q.base) <= last-time.Second {
+		q.dropBelow(q.base + 1)
+	}
+	if q.n > b.promise.RequestsPerSecond && last >= b.toldTo[e.Machine] {
+		b.toldTo[e.Machine] = last + time.Second
+		b.Violate(e.At, Budget, "%s sent %d requests to brokers in the second before %v; the limit is %d", e.Machine, q.n, last, b.promise.RequestsPerSecond)
+	}
+}
+
+// Rebalances is how many attempts the group made.
+func (b *BudgetCaps) Rebalances(group string) int { return b.group(group).attempts }
+
+// Finish implements [Oracle].
+func (b *BudgetCaps) Finish(End) {}
+
+// New makes all oracles of this package that judge by the history, in the order in which they are told. disk may be nil.
+func New(p *Promise, disk Disk) ([]Oracle, *Delivery) {
+	d := NewDelivery(p, disk)
+	return slices.Clip([]Oracle{d, NewOwnership(p), NewOffsets(p, disk), NewSessions(p), NewLiveness(p, d), NewBudget(p)}), d
+}

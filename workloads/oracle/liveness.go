@@ -1,0 +1,215 @@
+package oracle
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"faultline/sim/machine"
+	"faultline/workloads/history"
+)
+
+// Liveness judges that the system comes back: LIVE.
+//
+// Verified as time goes on, when nothing disturbs (see calm) for Promise.HealWithin:
+//   - every broker machine that is up has registered, and its node is there;
+//   - every consumer that joined and did not leave, and whose process is up, has its node in the group.
+//
+// Verified at the end:
+//   - the world did not get stuck, into a livelock or a panic, and no process ended with an error that nobody may expect;
+//   - Promise.HealWithin after the heal began, every broker and consumer machine is up, and every group has processed
+//     what was acked before, as far as Delivery owes it: a group that stands still is told with the place where it stands.
+//
+// Not verified: which records are missing (Delivery), how fast things are before the heal (Budget).
+type Liveness struct {
+	Findings
+	promise  *Promise
+	delivery *Delivery
+	reg      *registry
+	calm     *calm
+	machines map[string]*station
+	told     map[string]bool
+	next     time.Duration // when to look next; none: something disturbs
+}
+
+// station is a machine and what runs there.
+type station struct {
+	up          bool
+	incarnation int
+	broker      string // id of the broker that came up there, in any incarnation
+	since       time.Duration
+	exit        string             // why its last process ended by itself
+	regular     bool               // it ended by itself, without an error
+	consumers   map[[2]string]bool // group and id of the members that joined from this process
+}
+
+// NewLiveness makes the oracle. It asks delivery what is owed.
+func NewLiveness(p *Promise, d *Delivery) *Liveness {
+	l := &Liveness{promise: p, delivery: d, reg: newRegistry(), calm: newCalm(p), machines: map[string]*station{}, told: map[string]bool{}, next: none}
+	for _, names := range [][]string{p.Coord, p.Brokers} {
+		for _, m := range names {
+			l.machines[m] = &station{consumers: map[[2]string]bool{}}
+		}
+	}
+	return l
+}
+
+// Invariants implements [Oracle].
+func (l *Liveness) Invariants() []string { return []string{Live} }
+
+func (l *Liveness) station(name string) *station {
+	s := l.machines[name]
+	if s == nil {
+		s = &station{consumers: map[[2]string]bool{}}
+		l.machines[name] = s
+	}
+	return s
+}
+
+// Observe implements [Oracle].
+func (l *Liveness) Observe(e *history.Event) {
+	if l.next >= 0 && e.At > l.next {
+		l.look(e.At)
+	}
+	switch e.Kind {
+	case history.Traced:
+		l.traced(e)
+		return
+	case history.MachineStarted:
+		s := l.station(e.Machine)
+		s.up, s.incarnation, s.since, s.exit, s.regular = true, e.Incarnation, e.At, "", false
+		clear(s.consumers)
+	case history.MachineCrashed, history.MachineExited:
+		s := l.station(e.Machine)
+		s.up, s.since = false, e.At
+		if e.Kind == history.MachineExited {
+			s.exit, s.regular = e.Text, e.Text == ""
+			if strings.Contains(e.Text, "panic") {
+				l.Violate(e.At, Live, "the process on %s panicked: %s", e.Machine, e.Text)
+			}
+		}
+		clear(s.consumers)
+	}
+	if l.calm.observe(e) {
+		l.plan(e.At)
+	}
+}
+
+func (l *Liveness) traced(e *history.Event) {
+	t := &e.Trace
+	switch t.Kind {
+	case machine.ConsumerHanded:
+		return
+	case machine.BrokerUp:
+		l.station(e.Machine).broker = itoa(t.A)
+		return
+	case machine.BrokerDown:
+		return
+	case machine.ConsumerJoined:
+		l.station(e.Machine).consumers[[2]string{t.Subject, t.Detail}] = true
+		return
+	case machine.ConsumerLeft:
+		delete(l.station(e.Machine).consumers, [2]string{t.Subject, t.Detail})
+		return
+	}
+	switch what, _ := l.reg.observe(e); what {
+	case brokerChange, memberChange:
+		clear(l.told)
+		l.plan(e.At)
+	}
+}
+
+// plan finds the next moment to look: nothing may have changed for as long as a recovery may take.
+func (l *Liveness) plan(now time.Duration) {
+	l.next = none
+	if l.promise.HealWithin > 0 && l.calm.now() {
+		l.next = now + l.promise.HealWithin
+	}
+}
+
+// look reports who should have come back and has not.
+func (l *Liveness) look(now time.Duration) {
+	l.next = none
+	for _, m := range l.missing(true) {
+		if !l.told[m] {
+			l.told[m] = true
+			l.Violate(now, Live, "%s, though nothing disturbs since %v; the limit is %v", m, l.calm.since, l.promise.HealWithin)
+		}
+	}
+}
+
+// missing lists machines that are not up, brokers and consumers that are not registered. A machine that is down on purpose while the
+// load runs is not missing.
+func (l *Liveness) missing(loading bool) []string {
+	var out []string
+	for _, name := range l.names() {
+		s := l.machines[name]
+		service := slices.Contains(l.promise.Brokers, name) || slices.Contains(l.promise.Coord, name)
+		switch {
+		case !s.up && (loading || s.regular && !service):
+			continue
+		case !s.up && s.exit != "":
+			out = append(out, name+" is down since "+s.since.String()+": its process ended with: "+s.exit)
+			continue
+		case !s.up:
+			out = append(out, name+" is down since "+s.since.String())
+			continue
+		case slices.Contains(l.promise.Brokers, name):
+			if _, registered := l.reg.brokers[s.broker]; s.broker == "" || !registered {
+				out = append(out, "the broker on "+name+" is up since "+s.since.String()+" but not registered")
+			}
+		}
+		var members [][2]string
+		for c := range s.consumers {
+			members = append(members, c)
+		}
+		slices.SortFunc(members, func(a, b [2]string) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
+		for _, c := range members {
+			if l.reg.members[c[0]][c[1]] == nil {
+				out = append(out, "consumer "+c[1]+" on "+name+" joined group "+c[0]+" but is not registered")
+			}
+		}
+	}
+	return out
+}
+
+func (l *Liveness) names() []string {
+	var names []string
+	for name := range l.machines {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Waits tells who is not up or registered, or what is not delivered yet, "" when all is well.
+func (l *Liveness) Waits() string {
+	if m := l.missing(false); len(m) > 0 {
+		return m[0]
+	}
+	return l.delivery.Waits()
+}
+
+// Finish implements [Oracle].
+func (l *Liveness) Finish(end End) {
+	if end.Cut {
+		return
+	}
+	if end.Trouble != "" {
+		l.Violate(end.At, Live, "%s: %s", end.Trouble, end.Detail)
+		return
+	}
+	p := l.promise
+	if p.HealWithin <= 0 || l.calm.heal < 0 || end.At < l.calm.heal+p.HealWithin {
+		return
+	}
+	for _, m := range l.missing(false) {
+		if !l.told[m] {
+			l.Violate(end.At, Live, "%s, %v after the heal began; the limit is %v", m, end.At-l.calm.heal, p.HealWithin)
+		}
+	}
+	for _, s := range l.delivery.standing() {
+		l.Violate(end.At, Live, "%s, %v after the heal began; the limit is %v", s, end.At-l.calm.heal, p.HealWithin)
+	}
+}

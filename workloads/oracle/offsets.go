@@ -1,0 +1,308 @@
+package oracle
+
+import (
+	"time"
+
+	"faultline/sim/machine"
+	"faultline/workloads/history"
+)
+
+// Offsets judges committed offsets: C<=P, CMONO, GEN, and DUPB at the end. The truth is the offset's znode, as the coordination service
+// traces its transactions; what consumers say that they committed is held against it.
+//
+// Verified, at every change of a committed offset:
+//   - C<=P (at-least-once): it is at most the first offset that no member of the group has processed. Offsets that retention deleted before a
+//     reset, that reset=largest leaves out, or that a seek leaps over count as processed, and no others;
+//   - CMONO: it does not go back, unless a seek or a log that lost its end took the group back, and its node does not vanish while
+//     the topic exists; a commit that a consumer reports as acknowledged is there;
+//   - GEN: the partition has an owner then, and when the tap shows whose request it was, that session is the owner's.
+//
+// Verified at the end of a healed run: what was processed is committed within Group.CommitWithin (DUPB: the uncommitted window is
+// bounded).
+//
+// Not verified: groups without claims (Loner); C<=P for at-most-once, which commits first (Delivery judges it).
+type Offsets struct {
+	Findings
+	promise *Promise
+	disk    Disk
+	reg     *registry
+	calm    *calm
+	seats   map[seat]*progress
+	near    [16]*progress // by partition: the seat looked up last
+	logs    map[string]*extent
+}
+
+// progress is how far a group is in a partition.
+type progress struct {
+	seat
+	group     *Group
+	done      window        // processed, or legally left out
+	moved     time.Duration // when the first unprocessed offset moved last
+	committed int64         // none
+	back      int64         // commits may go back as far as this; none
+	last      commit
+}
+
+// commit is the last change of a committed offset.
+type commit struct {
+	at    time.Duration
+	value int64
+	owner int64 // session of the partition's owner then
+}
+
+// extent is where a log starts and ends.
+type extent struct{ start, end int64 }
+
+// NewOffsets makes the oracle. disk may be nil: then the brokers' own events say where a log starts.
+func NewOffsets(p *Promise, disk Disk) *Offsets {
+	return &Offsets{promise: p, disk: disk, reg: newRegistry(), calm: newCalm(p), seats: map[seat]*progress{}, logs: map[string]*extent{}}
+}
+
+// Invariants implements [Oracle].
+func (o *Offsets) Invariants() []string { return []string{CommitP, CMono, Gen, DupB} }
+
+// Observe implements [Oracle].
+func (o *Offsets) Observe(e *history.Event) {
+	switch e.Kind {
+	case history.Processed:
+		if p := o.find(e.Group, e.Topic, e.Partition); p != nil {
+			before := p.done.base
+			p.done.add(e.Offset)
+			if p.done.base != before {
+				p.moved = e.At
+			}
+		}
+	case history.Sought:
+		if p := o.find(e.Group, e.Topic, e.Partition); p != nil {
+			p.done.addRange(p.done.base, e.Offset)
+			p.mayGoBack(e.Offset)
+		}
+	case history.Traced:
+		o.traced(e)
+	case history.CoordCalled:
+		o.called(e)
+	default:
+		o.calm.observe(e)
+	}
+}
+
+func (o *Offsets) traced(e *history.Event) {
+	t := &e.Trace
+	switch t.Kind {
+	case machine.ConsumerHanded:
+	case machine.LogAppended, machine.LogOpened, machine.LogDeleted, machine.LogTruncated:
+		l := o.logs[t.Subject]
+		if l == nil {
+			l = &extent{}
+			o.logs[t.Subject] = l
+		}
+		switch t.Kind {
+		case machine.LogOpened:
+			l.start, l.end = t.A, t.B
+		case machine.LogDeleted:
+			l.start = max(l.start, t.B)
+		default:
+			l.end = t.B
+		}
+	case machine.ConsumerReset:
+		o.reset(e)
+	case machine.ConsumerCommitted:
+		at, ok := parseSeat(t.Subject)
+		if p := o.seat(at); ok && p != nil && p.committed < t.A && (p.back < 0 || p.committed < p.back) {
+			o.Violate(e.At, CMono, "%s committed offset %d of %v and was told so, but the registry has %s", t.Detail, t.A, at, offsetText(p.committed))
+		}
+	case machine.ZnodeCreated, machine.ZnodeSet, machine.ZnodeDeleted:
+		at, ok := parseSeatPath(t.Subject, "offsets")
+		switch what, where := o.reg.observe(e); {
+		case what == topicChange && t.Kind == machine.ZnodeDeleted:
+			o.removeTopic(where.topic)
+		case ok && what == otherChange:
+			o.committed(e, at)
+		}
+	default:
+		o.reg.observe(e)
+	}
+}
+
+// find returns the progress of a promised group with claims, or nil.
+func (o *Offsets) find(group, topic string, partition int32) *progress {
+	p := o.near[partition&15]
+	if p != nil && p.partition == partition && p.seat.group == group && p.topic == topic {
+		return p
+	}
+	if p = o.seat(seat{group, place{topic, partition}}); p != nil {
+		o.near[partition&15] = p
+	}
+	return p
+}
+
+func (o *Offsets) seat(at seat) *progress {
+	p := o.seats[at]
+	if p == nil {
+		g := o.promise.group(at.group)
+		if g == nil || g.Loner {
+			return nil
+		}
+		p = &progress{seat: at, group: g, committed: none, back: none}
+		o.seats[at] = p
+	}
+	return p
+}
+
+func (p *progress) mayGoBack(to int64) {
+	if p.back < 0 || to < p.back {
+		p.back = to
+	}
+}
+
+// reset follows a consumer to a new position and notes what it may leave out.
+func (o *Offsets) reset(e *history.Event) {
+	t := &e.Trace
+	at, ok := parseSeat(t.Subject)
+	p := o.seat(at)
+	if !ok || p == nil {
+		return
+	}
+	from, to := t.A, t.B
+	start, end := o.extent(at.place)
+	first := from < 0
+	if first {
+		from = p.done.base
+	}
+	switch {
+	case !first && to < from:
+		if from > end {
+			p.mayGoBack(to)
+		}
+	case p.group.Reset == Largest && (first || from < start):
+		p.done.addRange(from, to)
+	default:
+		p.done.addRange(from, min(to, start))
+	}
+}
+
+func (o *Offsets) extent(at place) (start, end int64) {
+	if l := o.logs[at.String()]; l != nil {
+		start, end = l.start, l.end
+	}
+	if o.disk != nil {
+		if _, exists := o.reg.topics[at.topic]; exists {
+			start = max(start, o.disk.LogStart(at.topic, at.partition))
+		}
+	}
+	return start, end
+}
+
+// committed judges a change of the offset's znode.
+func (o *Offsets) committed(e *history.Event, at seat) {
+	p := o.seat(at)
+	if p == nil {
+		return
+	}
+	t := &e.Trace
+	if t.Kind == machine.ZnodeDeleted {
+		if p.committed >= 0 {
+			o.Violate(e.At, CMono, "the committed offset %d of %v vanished: its node was deleted", p.committed, at)
+		}
+		p.committed = none
+		return
+	}
+	v, ok := parseOffset(t.Detail)
+	if !ok || v < 0 {
+		o.Violate(e.At, CMono, "the committed offset of %v became %q, which is no offset", at, t.Detail)
+		return
+	}
+	if v < p.committed {
+		if p.back >= 0 && v >= p.back {
+			p.back = none
+		} else {
+			o.Violate(e.At, CMono, "the committed offset of %v went back from %d to %d", at, p.committed, v)
+		}
+	}
+	if p.group.Delivery == AtLeastOnce && v > p.done.base {
+		o.Violate(e.At, CommitP, "offset %d of %v is committed, but offset %d was never processed", v, at, p.done.base)
+		p.done.moveBase(min(v, p.done.base+windowLimit)) // told once
+	}
+	own, owned := o.reg.owners[at]
+	if !owned {
+		o.Violate(e.At, Gen, "offset %d of %v is committed while nobody owns the partition", v, at)
+	}
+	p.committed = v
+	p.last = commit{at: e.At, value: v, owner: own.session}
+}
+
+// called holds an acknowledged request against the owner at the time when it took effect.
+func (o *Offsets) called(e *history.Event) {
+	c := e.Coord
+	if c.Err != nil {
+		return
+	}
+	if c.Op == "multi" {
+		for i := range c.Ops {
+			o.wrote(e, &c.Ops[i])
+		}
+		return
+	}
+	o.wrote(e, c)
+}
+
+func (o *Offsets) wrote(e *history.Event, op *history.CoordCall) {
+	if op.Op != "set" && op.Op != "create" {
+		return
+	}
+	at, ok := parseSeatPath(op.Path, "offsets")
+	p := o.seat(at)
+	if !ok || p == nil {
+		return
+	}
+	v, ok := parseOffset(string(op.Data))
+	last := &p.last
+	if !ok || last.value != v || last.at < e.Coord.Start || last.at > e.Coord.End || last.owner == 0 || last.owner == e.Coord.Session {
+		return
+	}
+	o.Violate(e.At, Gen, "%s committed offset %d of %v with session 0x%x at %v, when session 0x%x owned the partition",
+		e.Machine, v, at, e.Coord.Session, last.at, last.owner)
+	last.owner = 0 // told once
+}
+
+// removeTopic forgets a deleted topic's offsets: its next namesake begins anew.
+func (o *Offsets) removeTopic(topic string) {
+	for at := range o.seats {
+		if at.topic == topic {
+			delete(o.seats, at)
+		}
+	}
+	o.near = [16]*progress{}
+}
+
+func offsetText(o int64) string {
+	if o < 0 {
+		return "none"
+	}
+	return itoa(o)
+}
+
+// Waits tells what is still to be committed, "" when nothing is.
+func (o *Offsets) Waits() string {
+	for _, p := range o.seats {
+		if p.group.CommitWithin > 0 && p.group.Delivery == AtLeastOnce && p.committed < p.done.base {
+			return "a commit of " + p.seat.String()
+		}
+	}
+	return ""
+}
+
+// Finish implements [Oracle].
+func (o *Offsets) Finish(end End) {
+	if end.Cut || end.Trouble != "" || o.calm.heal < 0 || !o.calm.now() {
+		return
+	}
+	for _, at := range sortedSeats(o.seats) {
+		p := o.seats[at]
+		since := max(p.moved, o.calm.since)
+		if within := p.group.CommitWithin; within > 0 && p.group.Delivery == AtLeastOnce && p.committed < p.done.base && end.At > since+within {
+			o.Violate(end.At, DupB, "everything below offset %d of %v was processed by %v, but the committed offset is %s; the limit is %v",
+				p.done.base, at, p.moved, offsetText(p.committed), within)
+		}
+	}
+}

@@ -1,0 +1,299 @@
+package oracle
+
+import (
+	"slices"
+	"time"
+
+	"faultline/sim/machine"
+	"faultline/workloads/history"
+)
+
+// Sessions judges the coordination service's sessions and ephemeral nodes: SESS.
+//
+// Verified:
+//   - an ephemeral node is made by a session that lives, and is gone when its session ends;
+//   - an ephemeral node whose session lives goes only when somebody asked for it (needs the tap: a delete that succeeded, whose
+//     outcome is unknown, or that a crash may have hidden);
+//   - a session does not expire earlier than its time-out after it was last heard of (a request of it that succeeded, by the tap), less
+//     the drift that the promise allows;
+//   - the session of a process that is gone ends within its time-out and Promise.SessionSlack, counted from the last disturbance, with none
+//     active;
+//   - nothing is served to a session that has ended, and a consumer whose session has ended hands nothing over.
+//
+// Not verified: pings, which no tap shows, so a session that is heard of by pings alone may expire early unseen here (Ownership and Liveness
+// see what follows from it); watches; the order of transactions (linearizability).
+type Sessions struct {
+	Findings
+	promise *Promise
+	reg     *registry
+	calm    *calm
+
+	nodes    map[string]int64        // ephemeral path -> session
+	heard    map[int64]time.Duration // session that lives -> last time it was surely heard
+	procs    map[int64]process       // session -> process that uses it
+	ended    map[int64]time.Duration // session -> when it ended
+	orphans  map[int64]time.Duration // sessions that live though their process is gone, since when
+	deadline time.Duration           // first moment when one of orphans may be overdue; none
+	removed  []removal               // ephemeral nodes that went while their session lived, not explained yet
+	crashed  time.Duration           // last time a process was gone; none
+	tapped   bool                    // operations are seen
+
+	joined map[string]process // by group/consumer
+	fine   map[string]holder  // by "g/t/p": who was found to be fine, until something changes
+}
+
+type removal struct {
+	path    string
+	session int64
+	zxid    int64
+	at      time.Duration
+}
+
+// NewSessions makes the oracle.
+func NewSessions(p *Promise) *Sessions {
+	return &Sessions{
+		promise: p, reg: newRegistry(), calm: newCalm(p), nodes: map[string]int64{}, heard: map[int64]time.Duration{}, procs: map[int64]process{},
+		ended: map[int64]time.Duration{}, orphans: map[int64]time.Duration{}, deadline: none, crashed: none,
+		joined: map[string]process{}, fine: map[string]holder{},
+	}
+}
+
+// Invariants implements [Oracle].
+func (s *Sessions) Invariants() []string { return []string{Session} }
+
+// Observe implements [Oracle].
+func (s *Sessions) Observe(e *history.Event) {
+	if s.deadline >= 0 && e.At > s.deadline {
+		s.overdue(e.At)
+	}
+	switch e.Kind {
+	case history.Traced:
+		s.traced(e)
+		return
+	case history.CoordCalled:
+		s.called(e)
+		return
+	case history.MachineCrashed, history.MachineExited:
+		s.crashed = e.At
+		s.removed = s.removed[:0] // the crash may have hidden who asked
+		for id, p := range s.procs {
+			if p.machine == e.Machine && p.incarnation == e.Incarnation && s.reg.sessions[id] != nil {
+				s.orphans[id] = e.At
+			}
+		}
+	}
+	if s.calm.observe(e) {
+		s.plan()
+	}
+}
+
+func (s *Sessions) traced(e *history.Event) {
+	t := &e.Trace
+	switch t.Kind {
+	case machine.ConsumerHanded:
+		if h, ok := s.fine[t.Subject]; !ok || h.consumer != t.Detail || h.machine != e.Machine || h.inc != e.Incarnation {
+			s.handed(e)
+		}
+		return
+	case machine.ConsumerJoined:
+		s.joined[t.Subject+"/"+t.Detail] = process{e.Machine, e.Incarnation, t.A}
+		s.uses(process{e.Machine, e.Incarnation, t.A})
+		clear(s.fine)
+		return
+	}
+	owner, timeout := int64(0), time.Duration(0)
+	switch t.Kind {
+	case machine.ZnodeDeleted:
+		owner = s.nodes[t.Subject]
+	case machine.SessionExpired, machine.SessionClosed:
+		if known := s.reg.sessions[t.A]; known != nil {
+			timeout = known.timeout
+		}
+	}
+	if what, _ := s.reg.observe(e); what == noChange {
+		return
+	}
+	switch t.Kind {
+	case machine.ZnodeCreated:
+		if t.A == 0 {
+			return
+		}
+		s.nodes[t.Subject] = t.A
+		if s.reg.sessions[t.A] == nil {
+			s.Violate(e.At, Session, "ephemeral %s was made by session 0x%x, which %s", t.Subject, t.A, s.fate(t.A))
+		}
+	case machine.ZnodeDeleted:
+		delete(s.nodes, t.Subject)
+		if owner != 0 && s.reg.sessions[owner] != nil {
+			s.removed = append(s.removed, removal{t.Subject, owner, t.B, e.At})
+		}
+		s.unexplained(e.At)
+	case machine.SessionOpened:
+		delete(s.ended, t.A)
+	case machine.SessionClosed, machine.SessionExpired:
+		s.over(e, timeout)
+	}
+}
+
+func (s *Sessions) fate(session int64) string {
+	if at, ok := s.ended[session]; ok {
+		return "ended at " + at.String()
+	}
+	return "was never opened"
+}
+
+// over judges the end of a session.
+func (s *Sessions) over(e *history.Event, timeout time.Duration) {
+	id := e.Trace.A
+	s.ended[id] = e.At
+	if len(s.ended) > 10_000 {
+		clear(s.ended) // so old that nothing of them is under way
+		s.ended[id] = e.At
+	}
+	s.removed = slices.DeleteFunc(s.removed, func(r removal) bool {
+		return r.session == id && (r.zxid == e.Trace.C || r.at == e.At)
+	})
+	var left []string
+	for path, owner := range s.nodes {
+		if owner == id {
+			left = append(left, path)
+		}
+	}
+	slices.Sort(left)
+	for _, path := range left {
+		s.Violate(e.At, Session, "ephemeral %s survives its session 0x%x, which ended at %v", path, id, e.At)
+		delete(s.nodes, path)
+	}
+	clear(s.fine)
+	if _, orphan := s.orphans[id]; orphan {
+		delete(s.orphans, id)
+		s.plan()
+	}
+	heard, known := s.heard[id]
+	delete(s.heard, id)
+	if e.Trace.Kind == machine.SessionExpired && known {
+		earliest := heard + timeout - time.Duration(float64(timeout)*s.promise.Drift) - skew
+		if e.At < earliest {
+			s.Violate(e.At, Session, "session 0x%x expired at %v, though it was heard of at %v and its time-out is %v", id, e.At, heard, timeout)
+		}
+	}
+	delete(s.procs, id)
+}
+
+// uses notes which process a session belongs to.
+func (s *Sessions) uses(p process) {
+	if _, lives := s.reg.sessions[p.session]; lives && p.session != 0 {
+		s.procs[p.session] = p
+	}
+}
+
+// called learns from an operation of a client.
+func (s *Sessions) called(e *history.Event) {
+	c := e.Coord
+	s.tapped = true
+	if c.Err == nil && c.Session != 0 {
+		if at, ended := s.ended[c.Session]; ended && c.Start > at+skew && c.Op != "close" {
+			s.Violate(e.At, Session, "%s of %s succeeded for session 0x%x of %s from %v to %v, though it ended at %v", c.Op, c.Path, c.Session, e.Machine, c.Start, c.End, at)
+		}
+		if s.reg.sessions[c.Session] != nil {
+			s.heard[c.Session] = max(s.heard[c.Session], c.Start)
+		}
+	}
+	s.uses(process{e.Machine, e.Incarnation, c.Session})
+	if c.Err != nil && !c.Unknown {
+		return
+	}
+	explain := func(path string) {
+		s.removed = slices.DeleteFunc(s.removed, func(r removal) bool {
+			return r.path == path && r.at >= c.Start-skew && (c.Unknown || r.at <= c.End+skew)
+		})
+	}
+	switch c.Op {
+	case "delete":
+		explain(c.Path)
+	case "multi":
+		for i := range c.Ops {
+			if c.Ops[i].Op == "delete" {
+				explain(c.Ops[i].Path)
+			}
+		}
+	}
+}
+
+// skew is how far a client's reading of its clock may be off when it is put in world time.
+const skew = time.Millisecond
+
+// explainWithin is how long after a node went the request that asked for it may still be under way.
+const explainWithin = 2 * time.Minute
+
+// unexplained reports ephemeral nodes that went without anybody asking.
+func (s *Sessions) unexplained(now time.Duration) {
+	for len(s.removed) > 0 && now > s.removed[0].at+explainWithin {
+		r := s.removed[0]
+		s.removed = s.removed[1:]
+		if s.tapped && (s.crashed < 0 || r.at > s.crashed+explainWithin) {
+			s.Violate(r.at, Session, "ephemeral %s went at %v though its session 0x%x lived and nobody asked to delete it", r.path, r.at, r.session)
+		}
+	}
+}
+
+// handed judges a consumer by its session, and remembers it when all is well.
+func (s *Sessions) handed(e *history.Event) {
+	t := &e.Trace
+	at, ok := parseSeat(t.Subject)
+	if !ok {
+		return
+	}
+	if g := s.promise.group(at.group); g == nil || g.Loner {
+		return
+	}
+	p, in := s.joined[at.group+"/"+t.Detail]
+	if in && s.reg.sessions[p.session] == nil {
+		s.Violate(e.At, Session, "%s on %s is handed offset %d of %v, though its session 0x%x %s", t.Detail, e.Machine, t.A, at, p.session, s.fate(p.session))
+		return
+	}
+	s.fine[t.Subject] = holder{consumer: t.Detail, machine: e.Machine, inc: e.Incarnation}
+}
+
+// due is when the session of a process that is gone must have ended.
+func (s *Sessions) due(id int64, since time.Duration) time.Duration {
+	timeout := s.reg.sessions[id].timeout
+	return max(since, s.calm.since) + timeout + time.Duration(float64(timeout)*s.promise.Drift) + s.promise.SessionSlack
+}
+
+func (s *Sessions) plan() {
+	s.deadline = none
+	if s.promise.SessionSlack <= 0 || !s.calm.now() {
+		return
+	}
+	for id, since := range s.orphans {
+		if due := s.due(id, since); s.deadline < 0 || due < s.deadline {
+			s.deadline = due
+		}
+	}
+}
+
+func (s *Sessions) overdue(now time.Duration) {
+	var late []int64
+	for id, since := range s.orphans {
+		if now > s.due(id, since) {
+			late = append(late, id)
+		}
+	}
+	slices.Sort(late)
+	for _, id := range late {
+		p := s.procs[id]
+		s.Violate(now, Session, "session 0x%x still lives at %v, though its process on %s is gone since %v, nothing disturbs since %v and its time-out is %v",
+			id, now, p.machine, s.orphans[id], s.calm.since, s.reg.sessions[id].timeout)
+		delete(s.orphans, id)
+	}
+	s.plan()
+}
+
+// Finish implements [Oracle].
+func (s *Sessions) Finish(end End) {
+	if s.deadline >= 0 && end.At > s.deadline {
+		s.overdue(end.At)
+	}
+	s.unexplained(end.At)
+}
