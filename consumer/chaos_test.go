@@ -94,6 +94,21 @@ func TestChaosAtLeastOnce(t *testing.T) {
 	})
 }
 
+// Every misfortune that the code marks, on top of the storm; and a budget of retries that does not last.
+func TestChaosWithFailpoints(t *testing.T) {
+	chaos(t, func(x *world) {
+		x.tune = func(c *consumer.Config) { c.RebalanceRetries = 2 }
+		for _, place := range []string{"consumer/rebalance", "consumer/claimed", "consumer/begin", "consumer/release", "consumer/release-commit", "consumer/retry",
+			"consumer/commit", "consumer/fetched", "producer/send", "producer/answer"} {
+			require.NoError(x.t, x.c.Arm("fault/"+place, virtual.Misfortune{Chance: 0.1, Fail: true, Delay: 50 * time.Millisecond}))
+		}
+	}, func(x *world) {
+		x.c.Disarm()
+		x.until(40*time.Second, "everything delivered", func() bool { return x.w.Now() > 45*time.Second && x.delivered() })
+		x.until(10*time.Second, "owned", func() bool { return len(x.owned()) == 5 })
+	})
+}
+
 func TestChaosAtMostOnce(t *testing.T) {
 	handed := map[string]bool{}
 	chaos(t, func(x *world) {
