@@ -43,6 +43,8 @@ type Conn struct {
 	giveUp   sim.Timer
 	readers  []*sim.Task
 	writers  []*sim.Task
+	writing  bool          // a Write or SendFile is under way: others wait for their turn, so that what they send does not mix
+	turns    []*sim.Task   // they
 	readBy   time.Duration // deadlines in world time, 0: none
 	writeBy  time.Duration
 }
@@ -113,8 +115,41 @@ func (c *Conn) take(p []byte) int {
 	return k
 }
 
-// Write implements net.Conn. It returns once all bytes are in the socket buffers, which is no promise that they arrive.
+// Write implements net.Conn. It returns once all bytes are in the socket buffers, which is no promise that they arrive. Concurrent
+// writes do not mix.
 func (c *Conn) Write(p []byte) (int, error) {
+	if err := c.takeTurn(); err != nil {
+		return 0, err
+	}
+	n, err := c.write(p)
+	c.endTurn()
+	return n, err
+}
+
+func (c *Conn) takeTurn() error {
+	w := c.n.w
+	for w.Current(); c.writing; {
+		switch {
+		case c.closed:
+			return stdnet.ErrClosed
+		case c.err != nil:
+			return c.err
+		case c.writeBy != 0 && w.Now() >= c.writeBy:
+			return os.ErrDeadlineExceeded
+		}
+		c.turns = append(c.turns, w.Current())
+		c.wait("turn to write to", c.writeBy, &c.turns)
+	}
+	c.writing = true
+	return nil
+}
+
+func (c *Conn) endTurn() {
+	c.writing = false
+	wake(&c.turns)
+}
+
+func (c *Conn) write(p []byte) (int, error) {
 	done := 0
 	for {
 		s, err := c.room(len(p) - done)
@@ -132,6 +167,15 @@ func (c *Conn) Write(p []byte) (int, error) {
 
 // SendFile sends n bytes of a file without a copy through the program.
 func (c *Conn) SendFile(src machine.File, offset, n int64) (int64, error) {
+	if err := c.takeTurn(); err != nil {
+		return 0, err
+	}
+	sent, err := c.sendFile(src, offset, n)
+	c.endTurn()
+	return sent, err
+}
+
+func (c *Conn) sendFile(src machine.File, offset, n int64) (int64, error) {
 	done := int64(0)
 	for done < n {
 		s, err := c.room(int(min(n-done, maxSegment)))

@@ -276,7 +276,7 @@ var lockTests = []test{
 			c.Go("impatient", func() {
 				mu.Lock()
 				for tokens == 0 {
-					cond.WaitTimeout(time.Duration(i%3) * time.Millisecond)
+					cond.WaitTimeout(time.Duration(i%3+1) * time.Millisecond)
 				}
 				tokens--
 				taken++
