@@ -14,7 +14,7 @@ import (
 // Verified: batches follow each other without a gap from each segment's base offset on and from segment to segment, their headers and CRCs are right; every entry of an offset index
 // names a batch that starts there; every entry of a time index is the newest timestamp up to its offset, by linear scan.
 // Not verified: the records inside the batches (record.Validator does), that an index has all the entries it could have, and that a sealed segment has index files at all (recovery makes
-// them). Leftovers that an Open would sweep up are passed over: segments below the checkpoint's start, empty ones that are not the last, files that were not in place.
+// them). Leftovers that an Open would sweep up are passed over: segments below the checkpoint's start, empty ones that are neither the first nor the last, files that were not in place.
 //
 // It holds for a log that is open and not being written to at this moment, and for one that was closed, but not for what a crash left before it is recovered: there the report has the
 // valid prefix and the error says where it ends.
@@ -91,7 +91,7 @@ func (c *checker) run() error {
 	sort.Slice(r.Segments, func(i, j int) bool { return r.Segments[i] < r.Segments[j] })
 	kept := r.Segments[:0]
 	for i, base := range r.Segments {
-		leftover := i < len(r.Segments)-1 && c.files[segmentName(base, logSuffix)].Size == 0
+		leftover := len(kept) > 0 && i < len(r.Segments)-1 && c.files[segmentName(base, logSuffix)].Size == 0
 		if base >= ck.start && !leftover {
 			kept = append(kept, base)
 		}

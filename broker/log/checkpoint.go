@@ -52,17 +52,33 @@ func (l *Log) loadCheckpoint() (checkpoint, bool, error) {
 	return c, ok, nil
 }
 
-// saveCheckpoint replaces the checkpoint at one stroke, durably. Whatever it vouches for must be durable before.
+// saveCheckpoint replaces the checkpoint, durably. Whatever it vouches for must be durable before.
 func (l *Log) saveCheckpoint(c checkpoint) error {
-	err := l.writeFile(checkpointName+temporary, c.encode())
-	if err == nil {
-		err = l.disk.Rename(l.path(checkpointName+temporary), l.path(checkpointName))
-	}
-	if err != nil {
-		l.remove(checkpointName + temporary)
+	if err := l.replaceFile(checkpointName, c.encode()); err != nil {
 		return l.wrap("write its checkpoint", err)
 	}
 	return l.syncDir()
+}
+
+// replaceFile puts a file of these bytes in the place of the one of that name, at one stroke. Its bytes are durable; under this name it is to be found after the next SyncDir.
+func (l *Log) replaceFile(name string, p []byte) error {
+	f, err := l.disk.Open(l.path(name+temporary), machine.Create|machine.Truncate)
+	if err != nil {
+		return err
+	}
+	if _, err = machine.WriteFull(f, p, 0); err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = l.disk.Rename(l.path(name+temporary), l.path(name))
+	}
+	if err != nil {
+		l.remove(name + temporary) // it takes space; the next start would remove it
+	}
+	return err
 }
 
 // syncDir makes the directory's entries durable. A failure fences the log: it says nothing about any entry made so far, and a later success would not either.

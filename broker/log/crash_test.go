@@ -89,6 +89,7 @@ func (h *history) run() {
 }
 
 func (h *history) see(e *machine.Event) {
+
 	switch e.Kind {
 	case machine.LogVisible:
 		h.visible = max(h.visible, e.A)

@@ -155,13 +155,13 @@ func (l *Log) loadIndex(s *segment, size, next int64) (index, error) {
 	return decodeIndex(offsets, times, size, next-s.base)
 }
 
-// storeIndex writes a segment's index files and makes their bytes durable. Their directory entries need a SyncDir after it.
+// storeIndex replaces a segment's index files. They are durable after the next SyncDir; until then a power loss leaves the old ones or these.
 func (l *Log) storeIndex(base int64, x *index) error {
 	offsets, times := x.encode()
-	if err := l.writeFile(segmentName(base, indexSuffix), offsets); err != nil {
+	if err := l.replaceFile(segmentName(base, indexSuffix), offsets); err != nil {
 		return err
 	}
-	return l.writeFile(segmentName(base, timeSuffix), times)
+	return l.replaceFile(segmentName(base, timeSuffix), times)
 }
 
 // readFile reads a whole file of the log's directory.
@@ -178,19 +178,4 @@ func (l *Log) readFile(name string) ([]byte, error) {
 	p := make([]byte, size)
 	_, err = machine.ReadFull(f, p, 0)
 	return p, err
-}
-
-// writeFile writes a whole file of the log's directory and syncs it.
-func (l *Log) writeFile(name string, p []byte) error {
-	f, err := l.disk.Open(l.path(name), machine.Create|machine.Truncate)
-	if err != nil {
-		return err
-	}
-	if _, err = machine.WriteFull(f, p, 0); err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	return err
 }

@@ -124,7 +124,7 @@ func (l *Log) begin(c checkpoint) error {
 }
 
 // sweep lists the segments by base offset, after it removed what a crash may leave: files that were not yet in place, segments below the log start, indexes
-// without a log, and empty files among the segments (a roll that failed, or one that lost its bytes, which the gap will show).
+// without a log, and empty files amid the segments (a roll that failed, or one that lost its bytes, which the gap will show).
 func (l *Log) sweep(c checkpoint) (bases []int64, err error) {
 	list, err := l.disk.ReadDir(l.dir)
 	if err != nil {
@@ -152,11 +152,11 @@ func (l *Log) sweep(c checkpoint) (bases []int64, err error) {
 	sort.Slice(bases, func(i, j int) bool { return bases[i] < bases[j] })
 	kept := bases[:0:0]
 	for i, base := range bases {
-		last := i == len(bases)-1
 		if base < c.start {
 			l.m.Trace(machine.Event{Kind: machine.LogDeleted, Subject: l.subject, A: base, B: c.start})
 		}
-		if base < c.start || !last && empty[base] {
+		amid := len(kept) > 0 && i < len(bases)-1
+		if base < c.start || amid && empty[base] {
 			if err := l.unlink(base); err != nil {
 				return nil, err
 			}
