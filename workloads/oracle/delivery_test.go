@@ -209,14 +209,14 @@ func TestDeliveryResetSkipsWhatWasDeleted(t *testing.T) {
 	fires(t, with(largest), Deliver, "though the log has 0 to 30", many+read(0, 5)+"reset c1 g/t/0 5 30; ")
 }
 
-type disk int64
+type startsAt int64
 
-func (d disk) LogStart(string, int32) int64 { return int64(d) }
+func (d startsAt) LogStart(string, int32) int64 { return int64(d) }
 
 func TestDeliveryAsksTheDiskForTheLogStart(t *testing.T) {
 	story := twoSent + "reset c1 g/t/0 0 2"
-	silent(t, NewDelivery(usual(), disk(2)), story)
-	fires(t, NewDelivery(usual(), disk(0)), Deliver, "the log has 0 to 2", story)
+	silent(t, NewDelivery(usual(), startsAt(2)), story)
+	fires(t, NewDelivery(usual(), startsAt(0)), Deliver, "the log has 0 to 2", story)
 }
 
 func TestDeliveryRedeliversOnlyWhatWasNotCommitted(t *testing.T) {

@@ -30,7 +30,9 @@ func TestQueueAgreesWithASlice(t *testing.T) {
 			require.Equal(t, base, q.base)
 			require.Equal(t, base+int64(len(all)), q.end())
 			for i, v := range all {
-				require.Equal(t, v, *q.at(base + int64(i)))
+				if got := q.at(base + int64(i)); got == nil || *got != v {
+					t.Fatalf("item %d: got %v, want %d", base+int64(i), got, v)
+				}
 			}
 			require.Nil(t, q.at(base-1))
 			require.Nil(t, q.at(q.end()))

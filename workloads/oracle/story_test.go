@@ -25,7 +25,7 @@ import (
 //	b1#2 broker.up - - 1                 of its second incarnation
 //	crash b1, power b1, wipe b1, start b1, pause b1, resume b1, exit b1 reason
 //	fault 1 text, healed 1 text, phase heal
-//	c1 call set /path 7 1s 2s ok         an operation of session 7 from 1s to 2s: ok, refused or lost
+//	c1 call set=data /path 7 1s 2s ok    an operation of session 7 from 1s to 2s: ok, refused or lost
 //	request c1 1s                        a request to a broker that began then
 //
 // "handed c1 g/t/0 41", "claimed c1 g/t/0 40", "released c1 g/t/0", "committed c1 g/t/0 42" and "reset c1 g/t/0 40 50" are short
@@ -223,7 +223,11 @@ func (s *story) event(w []string) {
 		r.KafkaCalled(s.who(w[1]), &history.KafkaCall{Broker: "b1:9092", Key: 1, Start: start, End: s.now, Sent: true})
 	default:
 		if len(w) > 2 && w[1] == "call" {
-			c := &history.CoordCall{Op: w[2], Path: w[3], Session: s.num(w[4]), Start: s.duration(w[5]), End: s.duration(w[6]), Sent: true}
+			op, data, _ := strings.Cut(w[2], "=")
+			c := &history.CoordCall{Op: op, Data: []byte(data), Path: w[3], Session: s.num(w[4]), Start: s.duration(w[5]), End: s.duration(w[6]), Sent: true}
+			if op == "multi(delete)" {
+				c.Op, c.Path, c.Ops = "multi", "", []history.CoordCall{{Op: "delete", Path: w[3]}}
+			}
 			switch w[7] {
 			case "refused":
 				c.Err = errors.New("refused")
@@ -245,4 +249,8 @@ func (s *story) event(w []string) {
 		}
 		s.trace(who, kind, subject, detail, w[min(4, len(w)):]...)
 	}
+}
+
+func replaceAll(text string, pairs ...string) string {
+	return strings.NewReplacer(pairs...).Replace(text)
 }
