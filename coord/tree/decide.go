@@ -145,14 +145,12 @@ func (d *draft) create(s *Step, txn *Txn) jute.Code {
 	sequential := s.Flags&jute.FlagSequential != 0
 	path := s.Path
 	if sequential {
-		// Only the number makes the last component: "/a/" is asked for "/a/0000000000".
-		if !ValidPath(path + "0") {
-			return jute.BadArguments
-		}
-	} else if !ValidPath(path) {
+		path += "0" // for now: "/a/" asks for "/a/0000000000"
+	}
+	if !ValidPath(path) {
 		return jute.BadArguments
 	}
-	if path == "/" && !sequential {
+	if path == "/" {
 		return jute.NodeExists
 	}
 	up := Parent(path)
@@ -164,7 +162,7 @@ func (d *draft) create(s *Step, txn *Txn) jute.Code {
 		return jute.NoChildrenForEphemerals
 	}
 	if sequential {
-		path = fmt.Sprintf("%s%010d", path, parent.creates)
+		path = fmt.Sprintf("%s%010d", s.Path, parent.creates)
 	}
 	if d.look(path).exists {
 		return jute.NodeExists
