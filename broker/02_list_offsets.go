@@ -81,13 +81,17 @@ func (b *Broker) offsetAt(p *partition, ts int64) (offset, timestamp int64, code
 // newest finds the first record with the largest timestamp by a search that finds the first one at or after a time: each hit raises the lower bound to the
 // hit's own time, each miss lowers the upper one. -1, -1: there is no record.
 func newest(find func(ts int64) (offset, timestamp int64, err error)) (offset, timestamp int64, err error) {
+	offset, timestamp, err = find(math.MaxInt64)
+	if err != nil || offset >= 0 {
+		return offset, timestamp, err
+	}
 	offset, timestamp, err = find(0)
 	if err != nil || offset < 0 {
 		return -1, -1, err
 	}
 	// No record is at or after none. The step doubles until the first miss: most logs end soon after the last hit.
 	none, step := int64(math.MaxInt64), int64(1)
-	for timestamp+1 < none {
+	for timestamp < none-1 {
 		probe := timestamp + min(step, max((none-timestamp)/2, 1))
 		o, ts, err := find(probe)
 		if err != nil {

@@ -324,7 +324,6 @@ func (x *world) count(event string) int {
 	return n
 }
 
-
 // stop stops a running broker regularly.
 func (x *world) stop(b **broker.Broker) (err error) {
 	done := false
