@@ -52,7 +52,7 @@ func Dial(m machine.Machine, addr string, cfg Config) (*Conn, error) {
 	}
 	m.Go("client.reader", c.read)
 	left := max(cfg.DialTimeout-(m.Uptime()-begin), time.Millisecond)
-	if err := c.negotiate(left); err != nil {
+	if err := stripped(c.negotiate(left)); err != nil {
 		c.fail(err)
 		return nil, notSent(fmt.Errorf("ask %s for its versions: %w", addr, err))
 	}

@@ -38,3 +38,12 @@ func (f *failure) Unwrap() []error { return []error{f.kind, f.cause} }
 
 func notSent(cause error) error { return &failure{ErrNotSent, cause} }
 func unknown(cause error) error { return &failure{ErrUnknown, cause} }
+
+// stripped returns the cause behind an error's kind. A request on behalf of another (versions, metadata) must not hand its own kind on.
+func stripped(err error) error {
+	var f *failure
+	if errors.As(err, &f) {
+		return f.cause
+	}
+	return err
+}

@@ -2,7 +2,6 @@ package client
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -77,12 +76,7 @@ func (c *Cluster) fetchMetadata(seq int) (ok bool, err error) {
 	resp, err := conn.start(req, min(c.cfg.RequestTimeout, c.cfg.DialTimeout), true).Wait()
 	c.mu.Lock()
 	if err != nil {
-		// That the metadata request's outcome is unknown must not look as if that of the caller's request were.
-		var f *failure
-		if errors.As(err, &f) {
-			err = f.cause
-		}
-		return false, notSent(fmt.Errorf("metadata: %w", err))
+		return false, notSent(fmt.Errorf("metadata: %w", stripped(err)))
 	}
 	ok = c.learn(resp.(*kmsg.MetadataResponse), seq)
 	for _, t := range req.Topics {
