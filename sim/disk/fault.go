@@ -134,13 +134,13 @@ type Active struct {
 
 type active struct {
 	Active
-	world   World
+	m       *Model
 	streams map[string]*rand.Rand // by path
 	limit   int64                 // Full: bytes that may be used in all
 }
 
 // Inject puts a fault in force. It fails when its ID is taken or it says nothing that could happen. A fault that was left out
-// is ignored. A process must have been attached before.
+// is ignored.
 func (m *Model) Inject(f Fault) error {
 	switch {
 	case f.ID == "" || slices.ContainsFunc(m.faults, func(a *active) bool { return a.ID == f.ID }):
@@ -166,7 +166,7 @@ func (m *Model) Inject(f Fault) error {
 			f.Ops = ^Ops(0)
 		}
 	}
-	a := &active{Active: Active{Fault: f}, world: m.world, streams: map[string]*rand.Rand{}, limit: m.used*PageBytes + f.Bytes}
+	a := &active{Active: Active{Fault: f}, m: m, streams: map[string]*rand.Rand{}, limit: m.used*PageBytes + f.Bytes}
 	m.faults = append(m.faults, a)
 	if f.Kind == Rot {
 		m.rot(a)
@@ -239,7 +239,7 @@ func (a *active) spent() bool { return a.Count > 0 && a.Hits >= a.Count }
 func (a *active) draw(path string) *rand.Rand {
 	r := a.streams[path]
 	if r == nil {
-		r = a.world.Stream("disk/fault", a.ID+"/"+path)
+		r = a.m.world.Stream("disk/fault", a.m.name+"/"+path+"/"+a.ID)
 		a.streams[path] = r
 	}
 	return r

@@ -309,3 +309,18 @@ func TestWipeLeavesAnEmptyDisk(t *testing.T) {
 	require.Empty(t, r.state())
 	require.Zero(t, r.m.Used())
 }
+
+func TestFaultsOfADiskThatNobodyUsedYet(t *testing.T) {
+	m := New("disk", Config{})
+	require.NoError(t, m.Inject(Fault{ID: "rot", Kind: Rot, Probability: 0.5}))
+	require.NoError(t, m.Inject(Fault{ID: "eio", Kind: Error, Ops: OpMkdir, Probability: 0.5}))
+	w := newWorld(1)
+	d := m.Attach(w, w.wall)
+	failed := 0
+	for range 100 {
+		if d.Mkdir("d") != nil {
+			failed++
+		}
+	}
+	require.InDelta(t, 50, failed, 30)
+}

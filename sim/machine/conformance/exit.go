@@ -28,6 +28,7 @@ var exitTests = []test{
 		}
 		fates := map[string]*fate{}
 		err := arm.Run(func(m, beta machine.Machine) {
+			running := 0
 			mu := m.NewMutex("mu")
 			cond := m.NewCond("cond", mu)
 			held := m.NewMutex("held")
@@ -82,11 +83,19 @@ var exitTests = []test{
 						f.leaked = true
 					}()
 					f.started = true
+					mu.Lock()
+					running++
+					mu.Unlock()
 					block()
 					f.went = true
 				})
 			}
-			m.Sleep(4 * short)
+			for n := 0; n < len(blocked); {
+				m.Sleep(short)
+				mu.Lock()
+				n = running
+				mu.Unlock()
+			}
 			m.Exit(errEnough)
 		})
 		require.ErrorIs(t, err, errEnough)
@@ -96,13 +105,16 @@ var exitTests = []test{
 		}
 	}},
 	{name: "timers of a dead process do not run", run: func(t testing.TB, arm Arm) {
-		ran := false
+		const delay = 20 * short
+		ran, inTime := false, false
 		require.ErrorIs(t, arm.Run(func(m, _ machine.Machine) {
-			m.After(short, "late", func() { ran = true })
+			start := m.Uptime()
+			m.After(delay, "late", func() { ran = true })
+			inTime = m.Uptime()-start < delay/2 // a real computer may be busy
 			m.Exit(errEnough)
 		}), errEnough)
-		require.NoError(t, arm.Run(func(m, _ machine.Machine) { m.Sleep(4 * short) }))
-		require.False(t, ran)
+		require.NoError(t, arm.Run(func(m, _ machine.Machine) { m.Sleep(2 * delay) }))
+		require.False(t, ran && inTime)
 	}},
 	{name: "dead tasks cannot touch the disk", run: func(t testing.TB, arm Arm) {
 		require.ErrorIs(t, arm.Run(func(m, _ machine.Machine) {
