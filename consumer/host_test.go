@@ -1,0 +1,98 @@
+package consumer_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"faultline/broker"
+	brokerclient "faultline/broker/client"
+	"faultline/broker/log"
+	"faultline/consumer"
+	"faultline/coord"
+	"faultline/producer"
+	"faultline/sim/host"
+)
+
+// The same programs on the real computer, where tasks are really concurrent: a member is killed, another leaves, one comes, and every record arrives.
+func TestGroupOnTheHost(t *testing.T) {
+	machineOf := func(name string) *host.Machine {
+		m, err := host.New(host.Options{Name: name, Root: t.TempDir(), OnExit: func(error) {}})
+		require.NoError(t, err)
+		t.Cleanup(m.Shutdown)
+		return m
+	}
+	zk, err := coord.Start(machineOf("zk"), coord.Config{TickTime: 100 * time.Millisecond})
+	require.NoError(t, err)
+	zkAddress := []string{fmt.Sprintf("localhost:%d", zk.Port())}
+	var brokers []string
+	for i := range int32(2) {
+		b, err := broker.Start(machineOf(fmt.Sprintf("b%d", i)), broker.Config{ID: i, Port: -1, AdvertisedHost: "localhost", Coord: zkAddress,
+			Log: log.Config{FlushInterval: 2 * time.Millisecond}})
+		require.NoError(t, err)
+		brokers = append(brokers, b.Addr())
+	}
+	admin := brokerclient.NewCluster(machineOf("admin"), brokers, brokerclient.Config{})
+	require.Eventually(t, func() bool { return admin.CreateTopic("t", 6) == nil }, 10*time.Second, 50*time.Millisecond)
+	admin.Close()
+
+	var mu sync.Mutex
+	got := map[string]int{}
+	count := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(got)
+	}
+	join := func(name string) (*host.Machine, *consumer.Group) {
+		m := machineOf(name)
+		g, err := consumer.Join(m, consumer.Config{Group: "g", ID: name, Coord: zkAddress, Topics: map[string]int{"t": 2}, SessionTimeout: time.Second,
+			AutoCommit: true, CommitInterval: 50 * time.Millisecond})
+		require.NoError(t, err)
+		for _, s := range g.Streams("t") {
+			m.Go("app", func() {
+				for {
+					msg, err := s.Next()
+					if errors.Is(err, consumer.ErrClosed) {
+						return
+					}
+					mu.Lock()
+					got[string(msg.Value)]++
+					mu.Unlock()
+				}
+			})
+		}
+		return m, g
+	}
+	join("c0")
+	killed, _ := join("c1")
+	_, leaving := join("c2")
+
+	const n = 6000
+	p, err := producer.New(machineOf("p"), producer.Config{Brokers: brokers, Acks: producer.AcksAll, Linger: time.Millisecond, Compression: producer.Snappy})
+	require.NoError(t, err)
+	var acks sync.WaitGroup
+	for i := range n {
+		acks.Add(1)
+		value := fmt.Sprintf("v%d", i)
+		require.NoError(t, p.Send(producer.Record{Topic: "t", Partition: -1, Key: []byte(value), Value: []byte(value)}, func(r producer.Result) {
+			require.NoError(t, r.Err)
+			acks.Done()
+		}))
+		switch i {
+		case n / 4:
+			p.Flush()
+			require.Eventually(t, func() bool { return count() > n/10 }, 20*time.Second, 10*time.Millisecond)
+			killed.Shutdown()
+		case n / 2:
+			require.NoError(t, leaving.Close())
+			join("c3")
+		}
+	}
+	p.Close()
+	acks.Wait()
+	require.Eventually(t, func() bool { return count() == n }, 20*time.Second, 10*time.Millisecond)
+}
