@@ -1,0 +1,463 @@
+package oracle
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	simdisk "faultline/sim/disk"
+	"faultline/sim/machine"
+	"faultline/workloads/history"
+)
+
+// Disks watches the brokers' disks for the oracles that judge by what is really there: Recoveries, Retention and Unflushed. It reads every
+// byte that becomes durable once, as it becomes durable, and everything again after a crash and at the end. It holds for each
+// batch on disk a few words, never the bytes.
+//
+// All of them share one Disks; each passes it the events that it gets.
+type Disks struct {
+	promise *Promise
+	now     func() time.Duration
+	seq     int64 // of the last event seen
+	byName  map[string]*brokerDisk
+	brokers []*brokerDisk
+	buf     scanBuffer
+
+	// What happened to a log, for the oracles; nil: nobody wants to know.
+	onStop    []func(*diskLog)
+	onOpened  []func(*diskLog, *history.Event)
+	onSynced  []func(*diskLog)
+	onVisible []func(*diskLog, int64)
+	onRemove  []func(*diskLog, *segmentScan)
+	onDrop    []func(*diskLog)
+	onCut     []func(l *diskLog, s *segmentScan, size int64)
+
+	heal        time.Duration   // when the heal phase began; none: not yet
+	deleted     map[string]bool // topics that are not there now
+	everDeleted map[string]bool
+}
+
+// brokerDisk is one broker's disk.
+type brokerDisk struct {
+	machine string
+	model   *simdisk.Model
+	wall    func() time.Time
+	logs    map[string]*diskLog // by directory
+	named   map[string]*diskLog // by "topic/partition"
+	order   []*diskLog
+
+	ahead     []aheadSample // of the wall clock before the world's, lately
+	mostAhead time.Duration // ever
+}
+
+type aheadSample struct {
+	at    time.Duration
+	ahead int64 // wall clock in ms since 1970, minus world time in ms
+}
+
+// diskLog is the log of one partition on one disk, as it lies there.
+type diskLog struct {
+	place
+	on   *brokerDisk
+	dir  string
+	segs []*segmentScan // by base; holds durable batches only
+
+	open    bool          // since LogOpened
+	since   time.Duration // of that
+	visible int64         // what the broker said
+	failed  bool          // an I/O error fenced it since it was opened
+	before  *stopped      // how it was when its process last stopped, until it is open again
+	offline string        // why the broker could not open it
+	crowded time.Duration // since when retention should have removed the first segment; none: it should not
+}
+
+// stopped is a log at the moment at which its process or machine stopped.
+type stopped struct {
+	at      time.Duration
+	power   bool
+	batches []logBatch // whole batches, cached, without a gap from start on
+	start   int64      // first offset
+	end     int64
+	durable int64
+	require int64 // the log must reach so far when it is recovered
+	why     string
+	extra   bool // an append had failed: whole batches may follow the end
+	bytes   int64
+}
+
+// NewDisks watches no disk yet. now reads the world's time.
+func NewDisks(p *Promise, now func() time.Duration) *Disks {
+	return &Disks{promise: p, now: now, byName: map[string]*brokerDisk{}, heal: none, deleted: map[string]bool{}, everDeleted: map[string]bool{}}
+}
+
+// Watch follows a broker's disk from now on, as the disk's observer. wall reads that machine's wall clock.
+func (d *Disks) Watch(name string, m *simdisk.Model, wall func() time.Time) {
+	b := &brokerDisk{machine: name, model: m, wall: wall, logs: map[string]*diskLog{}, named: map[string]*diskLog{}}
+	d.byName[name] = b
+	d.brokers = append(d.brokers, b)
+	m.Observe(func(e simdisk.Event) { d.happened(b, e) })
+}
+
+// Observe takes an event of the run; each only once, however often it is passed.
+func (d *Disks) Observe(e *history.Event) {
+	if e.Seq <= d.seq {
+		return
+	}
+	d.seq = e.Seq
+	b := d.byName[e.Machine]
+	switch e.Kind {
+	case history.Traced:
+		if b != nil {
+			d.sample(b)
+			d.traced(b, e)
+			return
+		}
+		if topic, ok := parseName(e.Trace.Subject, topicsRoot); ok {
+			switch e.Trace.Kind {
+			case machine.ZnodeDeleted:
+				d.deleted[topic], d.everDeleted[topic] = true, true
+			case machine.ZnodeCreated:
+				d.deleted[topic] = false
+			}
+		}
+	case history.FaultInjected, history.FaultHealed:
+		for _, b := range d.brokers {
+			d.sample(b)
+		}
+	case history.PhaseBegan:
+		if e.Phase == history.Heal {
+			d.heal = e.At
+		}
+	}
+}
+
+const sampleFor = 30 * time.Second
+
+// sample notes how far the wall clock is ahead of the world.
+func (d *Disks) sample(b *brokerDisk) {
+	now := d.now()
+	ahead := b.wall().UnixMilli() - now.Milliseconds()
+	b.mostAhead = max(b.mostAhead, time.Duration(ahead)*time.Millisecond)
+	n := len(b.ahead)
+	if n > 0 && b.ahead[n-1].ahead == ahead {
+		return
+	}
+	// A sample counts until the next one is old enough.
+	for len(b.ahead) > 1 && b.ahead[1].at < now-sampleFor {
+		b.ahead = b.ahead[1:]
+	}
+	b.ahead = append(b.ahead, aheadSample{now, ahead})
+}
+
+// latest is the latest time, in ms since 1970, that the machine's wall clock has shown lately, or ever.
+func (d *Disks) latest(b *brokerDisk, ever bool) int64 {
+	now := d.now().Milliseconds()
+	t := b.wall().UnixMilli()
+	for _, s := range b.ahead {
+		t = max(t, now+s.ahead)
+	}
+	if ever {
+		t = max(t, now+b.mostAhead.Milliseconds())
+	}
+	return t
+}
+
+func (d *Disks) traced(b *brokerDisk, e *history.Event) {
+	t := &e.Trace
+	switch t.Kind {
+	case machine.LogOpened, machine.LogVisible, machine.LogFailed:
+	default:
+		return
+	}
+	l := b.named[t.Subject] // its directory was made or found before
+	if l == nil {
+		return
+	}
+	switch t.Kind {
+	case machine.LogOpened:
+		d.opened(l, e)
+	case machine.LogVisible:
+		l.visible = max(l.visible, t.A)
+		d.follow(l)
+		for _, fn := range d.onVisible {
+			fn(l, t.A)
+		}
+	case machine.LogFailed:
+		l.failed = true
+		if !l.open {
+			l.offline = t.Detail
+		}
+	}
+}
+
+// at returns the partition's log on whichever disk has it, or nil.
+func (d *Disks) at(p place) *diskLog {
+	for _, b := range d.brokers {
+		for _, l := range b.order {
+			if l.place == p {
+				return l
+			}
+		}
+	}
+	return nil
+}
+
+// opened reads the log anew, whole.
+func (d *Disks) opened(l *diskLog, e *history.Event) {
+	l.open, l.since, l.visible, l.failed, l.offline, l.crowded = true, e.At, e.Trace.B, false, "", none
+	l.segs = l.segs[:0]
+	for _, f := range l.on.model.Files() {
+		if dir, base, ok := segmentFile(f.Path); ok && dir == l.dir {
+			l.segs = append(l.segs, &segmentScan{base: base, path: f.Path})
+		}
+	}
+	d.follow(l)
+	for _, fn := range d.onOpened {
+		fn(l, e)
+	}
+	l.before = nil
+}
+
+// follow reads what became durable.
+func (d *Disks) follow(l *diskLog) {
+	first := len(l.segs)
+	for first > 0 && !l.segs[first-1].sealed {
+		first--
+	}
+	for i, s := range l.segs[first:] {
+		f, ok := l.on.model.File(s.path)
+		if !ok {
+			continue
+		}
+		s.named = f.EntryDurable()
+		_ = s.scan(&d.buf, f.ReadSyncedAt, f.Synced) // what is in the way shows in durable
+		if next := first + i + 1; next < len(l.segs) {
+			s.sealed = s.named && s.pos == f.Size && l.segs[next].base == s.next()
+		}
+	}
+}
+
+// flushed is the first offset that fsync has not made durable.
+func (d *Disks) flushed(l *diskLog) int64 {
+	end, _ := d.reach(l, false)
+	return end
+}
+
+// durable is the first offset that a power loss could take, and why. It asks for durable names too.
+func (d *Disks) durable(l *diskLog) (end int64, why string) { return d.reach(l, true) }
+
+func (d *Disks) reach(l *diskLog, names bool) (end int64, why string) {
+	if len(l.segs) == 0 {
+		return 0, "there is no segment"
+	}
+	first := len(l.segs) - 1
+	for first > 0 && !l.segs[first-1].sealed {
+		first--
+	}
+	end = l.segs[first].base
+	for i, s := range l.segs[first:] {
+		switch {
+		case s.base != end:
+			return end, "the next segment begins at " + strconv.FormatInt(s.base, 10)
+		case names && !s.named:
+			return end, "the name of " + s.path + " is not durable"
+		}
+		end = s.next()
+		if f, ok := l.on.model.File(s.path); first+i+1 < len(l.segs) && (!ok || s.pos != f.Size) {
+			return end, s.path + " is not durable from position " + strconv.FormatInt(s.pos, 10) + " on"
+		}
+	}
+	return end, "nothing is durable behind it"
+}
+
+// cached reads the whole log as processes see it: batches without a gap, where they end, and what is in the way there ("": nothing).
+func (d *Disks) cached(l *diskLog) (batches []logBatch, start, end int64, wrong string) {
+	if len(l.segs) == 0 {
+		return nil, 0, 0, ""
+	}
+	start = l.segs[0].base
+	end = start
+	for _, s := range l.segs {
+		if s.base != end {
+			return batches, start, end, s.path + " begins there, the segment before ends at " + strconv.FormatInt(end, 10)
+		}
+		all := segmentScan{base: s.base, path: s.path, batches: batches[len(batches):]}
+		f, ok := l.on.model.File(s.path)
+		if !ok {
+			return batches, start, end, s.path + " is gone"
+		}
+		err := all.scan(&d.buf, f.ReadAt, f.Size)
+		batches = append(batches, all.batches...)
+		end = all.next()
+		if err != nil {
+			return batches, start, end, s.path + ", position " + strconv.FormatInt(all.pos, 10) + ": " + err.Error()
+		}
+	}
+	return batches, start, end, ""
+}
+
+// happened takes an event of a disk.
+func (d *Disks) happened(b *brokerDisk, e simdisk.Event) {
+	switch e.Kind {
+	case simdisk.ProcessCrashed, simdisk.PowerLost:
+		d.stop(b, e.Kind == simdisk.PowerLost)
+		return
+	case simdisk.Wiped:
+		for _, l := range b.order {
+			l.before, l.open, l.segs = nil, false, nil
+		}
+		return
+	case simdisk.Renamed:
+		d.renamed(b, e)
+		return
+	}
+	dir, base, ok := segmentFile(e.File.Path)
+	if !ok {
+		return
+	}
+	l := b.logs[dir]
+	if l == nil {
+		if e.Kind != simdisk.Created {
+			return
+		}
+		place, ok := parseLogDir(dir)
+		if !ok {
+			return
+		}
+		l = &diskLog{place: place, on: b, dir: dir, crowded: none}
+		b.logs[dir], b.named[place.String()] = l, l
+		b.order = append(b.order, l)
+	}
+	i, found := l.segment(base)
+	switch e.Kind {
+	case simdisk.Created:
+		if !found {
+			l.segs = slices.Insert(l.segs, i, &segmentScan{base: base, path: e.File.Path})
+		} else {
+			l.segs[i] = &segmentScan{base: base, path: e.File.Path}
+		}
+	case simdisk.Removed:
+		if found {
+			for _, fn := range d.onRemove {
+				fn(l, l.segs[i])
+			}
+			l.segs = slices.Delete(l.segs, i, i+1)
+			if l.before != nil && i == 0 {
+				l.before.shorten(l.segs)
+			}
+		}
+	case simdisk.Synced:
+		if found && l.open {
+			d.follow(l)
+			for _, fn := range d.onSynced {
+				fn(l)
+			}
+		}
+	case simdisk.Truncated:
+		if found {
+			for _, fn := range d.onCut {
+				fn(l, l.segs[i], e.Size)
+			}
+			l.segs[i].cut(e.Size)
+		}
+	}
+}
+
+// segment finds the segment with the base offset, or where it would be.
+func (l *diskLog) segment(base int64) (int, bool) {
+	return slices.BinarySearchFunc(l.segs, base, func(s *segmentScan, o int64) int { return cmp.Compare(s.base, o) })
+}
+
+// shorten takes note that the first segment was removed.
+func (s *stopped) shorten(rest []*segmentScan) {
+	if len(rest) > 0 && rest[0].base > s.start {
+		s.start = rest[0].base
+	}
+}
+
+// renamed takes note of a log's directory that gets another name, which is how a log is deleted.
+func (d *Disks) renamed(b *brokerDisk, e simdisk.Event) {
+	if l := b.logs[e.File.Path]; l != nil && e.File.IsDir() {
+		for _, fn := range d.onDrop {
+			fn(l)
+		}
+		delete(b.logs, l.dir)
+		delete(b.named, l.String())
+		b.order = slices.DeleteFunc(b.order, func(o *diskLog) bool { return o == l })
+		return
+	}
+	// A file that becomes a segment by a rename, or stops being one.
+	if dir, _, ok := segmentFile(e.File.Path); ok && b.logs[dir] != nil {
+		d.happened(b, simdisk.Event{Kind: simdisk.Removed, File: e.File})
+	}
+	if dir, base, ok := segmentFile(e.To); ok && b.logs[dir] != nil {
+		l := b.logs[dir]
+		if i, found := l.segment(base); !found {
+			l.segs = slices.Insert(l.segs, i, &segmentScan{base: base, path: e.To})
+		}
+	}
+}
+
+// stop keeps how the logs are at the end of a process.
+func (d *Disks) stop(b *brokerDisk, power bool) {
+	for _, l := range b.order {
+		if l.before != nil && !l.open {
+			// It stops again before it was open, by another crash or because the disk failed it: what was durable is durable still.
+			l.before.power = l.before.power || power
+			l.before.require, l.before.why = l.before.durable, "it was flushed"
+			continue
+		}
+		if !l.open {
+			continue // it was never open: nothing was promised
+		}
+		d.follow(l)
+		s := &stopped{at: d.now(), power: power, extra: l.failed}
+		s.batches, s.start, s.end, _ = d.cached(l)
+		durable, _ := d.durable(l)
+		s.durable = max(durable, min(l.visible, s.end), s.start)
+		s.require, s.why = s.end, "it was in the page cache when the process stopped"
+		if power || l.failed {
+			s.require, s.why = s.durable, "it was flushed"
+		}
+		for _, b := range s.batches {
+			s.bytes += int64(b.size)
+		}
+		l.before, l.open = s, false
+		for _, fn := range d.onStop {
+			fn(l)
+		}
+	}
+}
+
+// segmentFile takes the path of a segment's log file apart.
+func segmentFile(name string) (dir string, base int64, ok bool) {
+	dir, file := path.Split(name)
+	number, ok := strings.CutSuffix(file, ".log")
+	if !ok || len(number) != 20 {
+		return "", 0, false
+	}
+	base, err := strconv.ParseInt(number, 10, 64)
+	return strings.TrimSuffix(dir, "/"), base, err == nil && base >= 0
+}
+
+// parseLogDir reads ".../<topic>-<partition>".
+func parseLogDir(dir string) (place, bool) {
+	name := path.Base(dir)
+	i := strings.LastIndexByte(name, '-')
+	if i <= 0 {
+		return place{}, false
+	}
+	p, ok := parsePartition(name[i+1:])
+	return place{name[:i], p}, ok
+}
+
+// LogStart is the first offset that the partition's log holds on whichever disk has it. It implements Disk.
+func (d *Disks) LogStart(topic string, partition int32) int64 {
+	if l := d.at(place{topic, partition}); l != nil && len(l.segs) > 0 {
+		return l.segs[0].base
+	}
+	return 0
+}

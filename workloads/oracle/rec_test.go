@@ -1,0 +1,227 @@
+package oracle
+
+import (
+	"testing"
+	"time"
+
+	"faultline/sim/machine"
+	"faultline/workloads/history"
+
+	"github.com/stretchr/testify/require"
+)
+
+var keepAll = Topic{RetentionTime: -1, RetentionBytes: -1}
+
+// twoFlushed is a log with two batches, flushed and visible.
+func twoFlushed(t *testing.T) *forger {
+	f := forge(t, keepAll)
+	f.put(2, "one")
+	f.put(3, "two")
+	f.sync()
+	f.visible(5)
+	return f
+}
+
+func TestRecoveryOfAWellKeptLog(t *testing.T) {
+	f := twoFlushed(t)
+	f.put(1, "three")
+	f.crash()
+	f.reopen(0)
+	f.sync()
+	f.opened(0, 6)
+	f.fetched(1, 6, 0, 0, forged(0, 2, f.stamp, "one"), forged(2, 3, f.stamp, "two"))
+	f.silent()
+}
+
+func TestRecoveryMayDropWhatWasNotFlushedInAPowerLoss(t *testing.T) {
+	f := twoFlushed(t)
+	at := f.pos
+	f.put(1, "three")
+	f.power()
+	f.reopen(0)
+	f.truncate(at)
+	f.sync()
+	f.opened(0, 5)
+	f.silent()
+}
+
+func TestRecoveryDropsAFlushedBatch(t *testing.T) {
+	f := twoFlushed(t)
+	f.power()
+	f.reopen(0)
+	f.truncate(int64(len(forged(0, 2, 0, "one"))))
+	f.sync()
+	f.opened(0, 2)
+	f.fires(Recovery, "the log ends at 2, but it reached 5 and it was flushed")
+}
+
+func TestRecoveryDropsWhatWasInThePageCache(t *testing.T) {
+	f := twoFlushed(t)
+	at := f.pos
+	f.put(1, "three")
+	f.crash()
+	f.reopen(0)
+	f.truncate(at)
+	f.sync()
+	f.opened(0, 5)
+	f.fires(Recovery, "the log ends at 5, but it reached 6 and it was in the page cache")
+}
+
+func TestRecoveryKeepsATornTail(t *testing.T) {
+	f := twoFlushed(t)
+	f.write(forged(5, 1, 0, "torn tail")[:30])
+	f.crash()
+	f.reopen(0)
+	f.sync()
+	f.opened(0, 5)
+	f.fires(Recovery, "its files hold valid batches up to 5 only")
+}
+
+func TestRecoveryChangesABatch(t *testing.T) {
+	f := twoFlushed(t)
+	f.crash()
+	f.reopen(0)
+	f.pos = 0
+	f.write(forged(0, 2, f.stamp, "ONE"))
+	f.sync()
+	f.opened(0, 5)
+	f.fires(Recovery, "the batch at offset 0 has")
+}
+
+func TestRecoveryInventsABatch(t *testing.T) {
+	f := twoFlushed(t)
+	f.crash()
+	f.reopen(0)
+	f.next = 5
+	f.put(1, "what?")
+	f.sync()
+	f.opened(0, 6)
+	f.fires(Recovery, "the log goes on with a batch at 5..5, but it ended at 5")
+}
+
+func TestRecoveryLosesTheFront(t *testing.T) {
+	f := twoFlushed(t)
+	f.segment(5)
+	f.put(1, "three")
+	f.sync()
+	f.syncDirs()
+	f.visible(6)
+	f.power()
+	f.must(func() error { return f.m.Disk().Rename(segmentPath(0), benchDir+"/lost") })
+	f.reopen(5)
+	f.opened(5, 6)
+	require.NotEmpty(t, f.found())
+}
+
+func TestRecoveryThatIsNotDurable(t *testing.T) {
+	f := twoFlushed(t)
+	f.put(1, "three")
+	f.crash()
+	f.reopen(0)
+	f.opened(0, 6) // read, taken for good, and never synced
+	f.fires(Recovery, "was opened up to 6, but a power loss could take it back to 5")
+}
+
+func TestRecoveryOfALogThatLiesAboutItsEnd(t *testing.T) {
+	f := twoFlushed(t)
+	f.crash()
+	f.reopen(0)
+	f.opened(0, 4)
+	f.fires(Recovery, "was opened as 0..4, its files hold 0..5")
+}
+
+func TestVisibleInASegmentWhoseNameIsNotDurable(t *testing.T) {
+	f := twoFlushed(t)
+	f.segment(5)
+	f.put(1, "three")
+	f.sync()
+	f.visible(6)
+	f.fires(Recovery, "the name of "+segmentPath(5)+" is not durable")
+}
+
+func TestGarbageBetweenBatches(t *testing.T) {
+	f := twoFlushed(t)
+	f.write([]byte("the rest of a request that was refused, as long as a batch at the very least"))
+	f.put(1, "three")
+	f.sync()
+	f.visible(6)
+	f.fires(Recovery, "visible up to 6, but its files hold valid batches up to 5 only")
+}
+
+func TestGapBetweenSegments(t *testing.T) {
+	f := twoFlushed(t)
+	f.segment(7)
+	f.put(1, "three")
+	f.sync()
+	f.syncDirs()
+	f.visible(8)
+	f.fires(Recovery, "begins there, the segment before ends at 5")
+}
+
+func TestVisibleRecordsAreCutOff(t *testing.T) {
+	f := twoFlushed(t)
+	f.truncate(int64(len(forged(0, 2, 0, "one"))))
+	f.fires(Recovery, "takes the visible records from 2 on")
+}
+
+func TestVisibleBytesChange(t *testing.T) {
+	f := twoFlushed(t)
+	f.pos = 0
+	f.write(forged(0, 2, f.stamp, "ONE"))
+	f.fires(Recovery, "the bytes of the batch at offset 0 changed")
+}
+
+func TestIndexThatDisagreesWithALinearScan(t *testing.T) {
+	f := twoFlushed(t)
+	f.crash()
+	f.must(func() error {
+		file, err := f.m.Disk().Open(benchDir+"/00000000000000000000.index", machine.Create)
+		if err == nil {
+			_, err = machine.WriteFull(file, []byte{0, 0, 0, 2, 0, 0, 0, 1}, 0)
+		}
+		return err
+	})
+	f.opened(0, 5)
+	f.fires(Recovery, "the index disagrees with a linear scan")
+}
+
+func TestFetchFromTheWrongPlace(t *testing.T) {
+	one, two, three := forged(0, 2, 0, "one"), forged(2, 3, 0, "two"), forged(5, 1, 0, "three")
+	f := twoFlushed(t)
+	f.fetched(1, 5, 0, 0, two)
+	f.fires(Recovery, "a fetch from offset 1 got the batch 2..4 first")
+	f = twoFlushed(t)
+	f.fetched(1, 5, 0, 0, one, three)
+	f.fires(Recovery, "got the batch at 5 where the one at 2 is due")
+	f = twoFlushed(t)
+	two[70-8] ^= 1
+	f.fetched(2, 5, 0, 0, two)
+	f.fires(Recovery, "got bytes that are no batch")
+}
+
+func TestLogThatIsNeverOpenedAgain(t *testing.T) {
+	story := func() *forger {
+		f := twoFlushed(t)
+		f.crash()
+		f.rec.PhaseBegan(history.Heal)
+		return f
+	}
+	f := story()
+	f.pass(2 * time.Minute)
+	f.fires(Live, "which stopped at")
+	f = story()
+	f.opened(0, 5)
+	f.pass(2 * time.Minute)
+	f.silent()
+}
+
+func TestRecoverySaysNothingOfADiskThatLies(t *testing.T) {
+	f := forge(t, keepAll)
+	f.disks.promise.DiskLies = true
+	o := NewRecoveries(f.disks)
+	f.rec.Attach(o)
+	f.put(2, "one")
+	f.sync()
+	f.visible(9)
+	require.Empty(t, o.Violations())
+}

@@ -1,0 +1,215 @@
+package oracle
+
+import (
+	"fmt"
+	"time"
+
+	"faultline/workloads/history"
+)
+
+// Retention judges what goes from the brokers' disks (RET), at the moment when a segment's file loses its name.
+//
+// Verified, for a log that is open: the segment is the oldest; its newest record is older than the retention time by that broker's wall clock (the latest
+// reading of the last 30 s: the decision comes a little before the deed), or the log without it still has as many bytes as the policy keeps; all
+// of it is visible; it is not the one that holds the log's end, and an active segment remains. The same holds while a log is being opened for
+// what an interrupted deletion left over; there, segments may go too that lie behind the first batch which is not whole, for a crash can do that.
+// A log goes as a whole only after its topic was deleted.
+// And what the policy does not keep goes: not later than Within after it could.
+//
+// Not verified: that the active segment rolls when it should; topics whose policy the promise does not tell; disks that lie.
+type Retention struct {
+	Findings
+	// Within bounds how long a segment may stay when nothing disturbs: it must cover a round of the broker's retention task. 0: not judged.
+	Within time.Duration
+
+	disks  *Disks
+	topics map[string]*Topic
+	calm   time.Duration // since when nothing disturbs
+}
+
+// NewRetention judges the disks that d watches.
+func NewRetention(d *Disks) *Retention {
+	o := &Retention{disks: d, topics: map[string]*Topic{}}
+	for i := range d.promise.Topics {
+		o.topics[d.promise.Topics[i].Name] = &d.promise.Topics[i]
+	}
+	if !d.promise.DiskLies {
+		d.onRemove = append(d.onRemove, o.removed)
+		d.onDrop = append(d.onDrop, o.dropped)
+		d.onVisible = append(d.onVisible, func(l *diskLog, _ int64) { o.look(l) })
+	}
+	return o
+}
+
+// Invariants lists what it can report.
+func (o *Retention) Invariants() []string { return []string{Retain} }
+
+// Observe takes an event of the run.
+func (o *Retention) Observe(e *history.Event) {
+	o.disks.Observe(e)
+	switch e.Kind {
+	case history.FaultInjected, history.FaultHealed, history.MachinePaused, history.MachineResumed, history.MachineStarted, history.MachineCrashed,
+		history.MachineExited, history.PhaseBegan:
+		o.calm = e.At
+	}
+}
+
+// dropped judges a log that goes as a whole.
+func (o *Retention) dropped(l *diskLog) {
+	if !o.disks.everDeleted[l.topic] {
+		o.Violate(o.disks.now(), Retain, "%s on %s was removed as a whole, but nobody deleted its topic", l.place, l.on.machine)
+	}
+}
+
+// removed judges a segment that goes.
+func (o *Retention) removed(l *diskLog, s *segmentScan) {
+	i, ok := l.segment(s.base)
+	if !ok {
+		return
+	}
+	f, ok := l.on.model.File(s.path)
+	if !ok {
+		return
+	}
+	whole := segmentScan{base: s.base, path: s.path, batches: append([]logBatch(nil), s.batches...), pos: s.pos}
+	_ = whole.scan(&o.disks.buf, f.ReadAt, f.Size)
+	last := i == len(l.segs)-1
+
+	tell := func(format string, args ...any) {
+		what := fmt.Sprintf("segment %d..%d (%d bytes)", s.base, whole.next()-1, f.Size)
+		if len(whole.batches) == 0 {
+			what = fmt.Sprintf("empty segment %d", s.base)
+		}
+		o.Violate(o.disks.now(), Retain, "%s on %s: %s was removed, but %s", l.place, l.on.machine, what, fmt.Sprintf(format, args...))
+	}
+	if !l.open {
+		// The log is being opened, and may be in any state that a crash can leave.
+		if len(whole.batches) == 0 || i > 0 && o.behindDamage(l, i) {
+			return
+		}
+	}
+	if len(whole.batches) == 0 && f.Size == 0 && i > 0 && l.segs[i-1].next() <= s.base {
+		return // a roll that failed takes its file back
+	}
+	switch {
+	case last && len(l.segs) == 1:
+		tell("no segment is left to append to")
+	case last:
+		tell("it is the active one")
+	case i > 0:
+		tell("an older one, %d, is still there", l.segs[0].base)
+	case l.open && whole.next() > l.visible:
+		tell("only what lies below %d is visible", l.visible)
+	default:
+		if why := o.keeps(l, &whole, f.Size); why != "" {
+			tell("%s", why)
+		}
+	}
+}
+
+// behindDamage tells whether the log breaks off before the segment.
+func (o *Retention) behindDamage(l *diskLog, i int) bool {
+	front := *l
+	front.segs = l.segs[:i]
+	_, _, reached, wrong := o.disks.cached(&front)
+	return wrong != "" || reached != l.segs[i].base
+}
+
+// keeps says why the policy keeps the oldest segment, "" when it does not.
+func (o *Retention) keeps(l *diskLog, s *segmentScan, size int64) string {
+	t := o.topics[l.topic]
+	if t == nil {
+		return ""
+	}
+	keep := retentionTime(t)
+	newest, now := s.newest(), o.disks.latest(l.on, !l.open)
+	if keep >= 0 && newest >= 0 && now-newest > keep.Milliseconds() {
+		return ""
+	}
+	total := o.bytes(l)
+	if b := l.before; b != nil {
+		total = max(total, b.bytes) // what the decision was made on
+	}
+	if t.RetentionBytes > 0 && total-size >= t.RetentionBytes {
+		return ""
+	}
+	why := fmt.Sprintf("the log has %d bytes", total)
+	if t.RetentionBytes > 0 {
+		why += fmt.Sprintf(" of %d that are kept", t.RetentionBytes)
+	}
+	if keep >= 0 && newest >= 0 {
+		why += fmt.Sprintf(", and its newest record is %v old, records are kept for %v", time.Duration(now-newest)*time.Millisecond, keep)
+	}
+	return why
+}
+
+// retentionTime is the topic's, negative: for ever.
+func retentionTime(t *Topic) time.Duration {
+	if t.RetentionTime == 0 {
+		return 7 * 24 * time.Hour // the default, design section 4
+	}
+	return t.RetentionTime
+}
+
+func (o *Retention) bytes(l *diskLog) int64 {
+	total := int64(0)
+	for _, s := range l.segs {
+		if f, ok := l.on.model.File(s.path); ok {
+			total += f.Size
+		}
+	}
+	return total
+}
+
+// look notes whether the oldest segment should go, and tells when it has stayed too long.
+func (o *Retention) look(l *diskLog) {
+	now := o.disks.now()
+	due := l.open && !l.failed && len(l.segs) > 1 && o.topics[l.topic] != nil
+	if due {
+		first := l.segs[0]
+		f, ok := l.on.model.File(first.path)
+		due = ok && first.sealed && first.next() <= l.visible && o.surplus(l, first, f.Size)
+	}
+	if !due {
+		l.crowded = none
+		return
+	}
+	if l.crowded == none {
+		l.crowded = now
+	}
+	since := max(l.crowded, o.calm, l.since)
+	if o.Within > 0 && o.disks.heal != none && now-max(since, o.disks.heal) > o.Within {
+		o.Violate(now, Retain, "%s on %s: segment %d..%d should have been removed, but has stayed for %v since nothing disturbs", l.place, l.on.machine,
+			l.segs[0].base, l.segs[0].next()-1, now-since)
+		l.crowded = now
+	}
+}
+
+// surplus tells whether the policy has no room for the oldest segment, by the machine's present wall clock.
+func (o *Retention) surplus(l *diskLog, s *segmentScan, size int64) bool {
+	t := o.topics[l.topic]
+	if keep, newest := retentionTime(t), s.newest(); keep >= 0 && newest >= 0 && l.on.wall().UnixMilli()-newest > keep.Milliseconds() {
+		return true
+	}
+	return t.RetentionBytes > 0 && o.bytes(l)-size >= t.RetentionBytes
+}
+
+// Finish looks whether every log kept its bounds.
+func (o *Retention) Finish(end End) {
+	if end.Cut || end.Trouble != "" || o.disks.promise.DiskLies {
+		return
+	}
+	for _, b := range o.disks.brokers {
+		for _, l := range b.order {
+			if !l.open || o.disks.deleted[l.topic] {
+				continue
+			}
+			if len(l.segs) == 0 {
+				o.Violate(end.At, Retain, "%s on %s has no segment to append to", l.place, b.machine)
+				continue
+			}
+			o.disks.follow(l)
+			o.look(l)
+		}
+	}
+}

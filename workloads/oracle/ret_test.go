@@ -1,0 +1,167 @@
+package oracle
+
+import (
+	"testing"
+	"time"
+
+	"faultline/sim/machine"
+	"faultline/workloads/history"
+)
+
+// threeSegments is a log of segments 0..4, 5..9 and the active one, 10..11, all visible.
+func threeSegments(t *testing.T, topic Topic) *forger {
+	f := forge(t, topic)
+	for _, base := range []int64{0, 5, 10} {
+		if base > 0 {
+			f.segment(base)
+		}
+		n := 5
+		if base == 10 {
+			n = 2
+		}
+		f.put(n, string(make([]byte, 1000)))
+		f.sync()
+		f.syncDirs()
+		f.visible(base + int64(n))
+	}
+	return f
+}
+
+func TestRetentionByTime(t *testing.T) {
+	f := threeSegments(t, Topic{RetentionTime: time.Minute, RetentionBytes: -1})
+	f.pass(61 * time.Second)
+	f.remove(0)
+	f.silent()
+	f = threeSegments(t, Topic{RetentionTime: time.Minute, RetentionBytes: -1})
+	f.pass(59 * time.Second)
+	f.remove(0)
+	f.fires(Retain, "segment 0..4 (1061 bytes) was removed, but the log has 3183 bytes, and its newest record is 59")
+}
+
+func TestRetentionGoesByTheMachinesOwnClock(t *testing.T) {
+	f := threeSegments(t, Topic{RetentionTime: time.Minute, RetentionBytes: -1})
+	f.c.JumpClock(time.Hour)
+	f.rec.FaultInjected("broker-1", 1, "clock jump")
+	f.remove(0)
+	f.silent()
+	// The clock goes back between the decision and the deed.
+	f = threeSegments(t, Topic{RetentionTime: time.Minute, RetentionBytes: -1})
+	f.c.JumpClock(time.Hour)
+	f.rec.FaultInjected("broker-1", 1, "clock jump")
+	f.c.JumpClock(-time.Hour)
+	f.rec.FaultInjected("broker-1", 2, "clock jump")
+	f.remove(0)
+	f.silent()
+}
+
+func TestRetentionBySize(t *testing.T) {
+	f := threeSegments(t, Topic{RetentionTime: -1, RetentionBytes: 2000})
+	f.remove(0)
+	f.silent()
+	f = threeSegments(t, Topic{RetentionTime: -1, RetentionBytes: 2000})
+	f.remove(0)
+	f.remove(5)
+	f.fires(Retain, "segment 5..9 (1061 bytes) was removed, but the log has 2122 bytes of 2000 that are kept")
+	f = threeSegments(t, Topic{RetentionTime: -1, RetentionBytes: -1})
+	f.remove(0)
+	f.fires(Retain, "was removed, but the log has 3183 bytes")
+}
+
+func TestRetentionOldestFirst(t *testing.T) {
+	f := threeSegments(t, Topic{RetentionTime: -1, RetentionBytes: 1})
+	f.remove(5)
+	f.fires(Retain, "an older one, 0, is still there")
+}
+
+func TestRetentionRemovesTheActiveSegment(t *testing.T) {
+	f := threeSegments(t, Topic{RetentionTime: time.Millisecond, RetentionBytes: -1})
+	f.pass(time.Second)
+	f.remove(0)
+	f.remove(5)
+	f.remove(10)
+	f.fires(Retain, "no segment is left to append to")
+	f = threeSegments(t, Topic{RetentionTime: time.Millisecond, RetentionBytes: -1})
+	f.remove(10)
+	f.fires(Retain, "it is the active one")
+	// All is expired, the last one is empty, and a new one of the same name took its place.
+	f = threeSegments(t, Topic{RetentionTime: time.Millisecond, RetentionBytes: -1})
+	f.segment(12)
+	f.syncDirs()
+	f.pass(time.Second)
+	for _, base := range []int64{0, 5, 10, 12} {
+		f.remove(base)
+	}
+	f.fires(Retain, "empty segment 12 was removed, but no segment is left to append to")
+}
+
+func TestRetentionTakesBackARollThatFailed(t *testing.T) {
+	f := threeSegments(t, Topic{RetentionTime: -1, RetentionBytes: -1})
+	f.segment(12)
+	f.remove(12)
+	f.silent()
+}
+
+func TestRetentionPastWhatIsVisible(t *testing.T) {
+	f := forge(t, Topic{RetentionTime: time.Millisecond, RetentionBytes: -1})
+	f.put(5, "one")
+	f.segment(5)
+	f.pass(time.Second)
+	f.remove(0)
+	f.fires(Retain, "only what lies below 0 is visible")
+}
+
+func TestRetentionAfterACrash(t *testing.T) {
+	// What a deletion that was cut short left is removed at the next start.
+	f := threeSegments(t, Topic{RetentionTime: -1, RetentionBytes: 2000})
+	f.crash()
+	f.remove(0)
+	f.opened(5, 12)
+	f.silent()
+	// Segments behind a bad batch go, the last one first.
+	f = threeSegments(t, Topic{RetentionTime: -1, RetentionBytes: -1})
+	f.put(1, "")
+	f.segment(13)
+	f.put(2, "")
+	f.power()
+	f.reopen(10)
+	f.truncate(1061)
+	f.remove(13)
+	f.sync()
+	f.syncDirs()
+	f.opened(0, 12)
+	f.silent()
+	// But nothing else does.
+	f = threeSegments(t, Topic{RetentionTime: -1, RetentionBytes: -1})
+	f.crash()
+	f.remove(10)
+	f.fires(Retain, "it is the active one")
+	f = threeSegments(t, Topic{RetentionTime: -1, RetentionBytes: -1})
+	f.crash()
+	f.remove(0)
+	f.fires(Retain, "was removed, but the log has 3183 bytes")
+}
+
+func TestRetentionOfAWholeLog(t *testing.T) {
+	drop := func(f *forger) {
+		f.must(func() error { return f.m.Disk().Rename(benchDir, benchDir+".deleted") })
+		f.must(func() error { return f.m.Disk().Remove(benchDir + ".deleted/00000000000000000000.log") })
+	}
+	f := threeSegments(t, keepAll)
+	drop(f)
+	f.fires(Retain, "was removed as a whole, but nobody deleted its topic")
+	f = threeSegments(t, keepAll)
+	f.rec.Traced(history.Who{Machine: "coord-1"}, machine.Event{Kind: machine.ZnodeDeleted, Subject: "/brokers/topics/visits"})
+	drop(f)
+	f.silent()
+}
+
+func TestRetentionThatNeverRemoves(t *testing.T) {
+	f := threeSegments(t, Topic{RetentionTime: time.Minute, RetentionBytes: -1})
+	f.rec.PhaseBegan(history.Heal)
+	f.pass(time.Minute + time.Second)
+	f.visible(12)
+	f.pass(9 * time.Second)
+	f.silent()
+	f.pass(2 * time.Second)
+	f.fires(Retain, "segment 0..4 should have been removed, but has stayed for")
+}
