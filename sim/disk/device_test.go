@@ -10,7 +10,7 @@ import (
 )
 
 // hdd is a slow device with round numbers: 1 MB is 10 ms.
-var hdd = Config{ReadBandwidth: 100 << 20, WriteBandwidth: 100 << 20, Seek: 8 * time.Millisecond, Flush: time.Millisecond, Cache: 64 << 20}
+var hdd = Config{ReadBandwidth: 100 << 20, WriteBandwidth: 100 << 20, Seek: 8 * time.Millisecond, Flush: time.Millisecond, Cache: 20 << 20, DirtyBackground: 6 << 20, DirtyLimit: 8 << 20}
 
 func (r *rig) lasted(fn func()) time.Duration {
 	start := r.w.now
@@ -27,11 +27,11 @@ func TestTailReaderHitsTheCacheAndABacklogReaderPays(t *testing.T) {
 	r := newRig(t, 1, hdd)
 	f := r.put("f", nil)
 	chunk := fill('a', 1<<20)
-	for i := range int64(200) {
+	for i := range int64(40) {
 		r.write(f, chunk, i<<20)
 		require.NoError(t, f.Sync())
 	}
-	tail := r.lasted(func() { r.read(f, 199<<20, 1<<20) })
+	tail := r.lasted(func() { r.read(f, 39<<20, 1<<20) })
 	require.Less(t, tail, 10*time.Microsecond)
 	cold := r.lasted(func() { r.read(f, 0, 1<<20) })
 	require.InDelta(t, float64(18*time.Millisecond), float64(cold), float64(time.Millisecond), "a seek and the transfer")
@@ -86,14 +86,14 @@ func TestWritersAreHeldBackToTheDevice(t *testing.T) {
 	first := r.lasted(func() { r.write(f, chunk, 0) })
 	require.Less(t, first, 10*time.Microsecond)
 	all := r.lasted(func() {
-		for i := range int64(200) {
+		for i := range int64(40) {
 			r.write(f, chunk, i<<20)
 		}
 	})
-	require.Greater(t, all, 1700*time.Millisecond)
-	require.Less(t, all, 2200*time.Millisecond)
+	require.Greater(t, all, 310*time.Millisecond)
+	require.Less(t, all, 440*time.Millisecond)
 	d := r.lasted(func() { require.NoError(t, f.Sync()) })
-	require.Less(t, d, 200*time.Millisecond, "most was written back")
+	require.Less(t, d, 100*time.Millisecond, "most was written back")
 }
 
 func TestLastsIsExactForLargeTransfers(t *testing.T) {

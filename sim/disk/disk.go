@@ -97,6 +97,7 @@ type Model struct {
 	pendingSeq int64
 
 	free    []*page // recycled pages
+	slab    int     // pages allocated at a time: more as the disk fills
 	flights []*flight
 	used    int64 // pages that hold bytes, of files that are linked or open
 

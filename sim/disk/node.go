@@ -101,7 +101,8 @@ func (n *node) slot(pg int64) *slot {
 
 func (m *Model) newPage() *page {
 	if len(m.free) == 0 {
-		slab := new([32]page)
+		m.slab = min(max(2*m.slab, 4), 32)
+		slab := make([]page, m.slab)
 		for i := range slab {
 			m.free = append(m.free, &slab[i])
 		}
