@@ -83,6 +83,7 @@ func (f Fault) set() []string {
 	add("drift", f.Drift != quantity.Percents{})
 	add("op", f.Op != "")
 	add("path", f.Path != "")
+	add("place", f.Place != "")
 	add("probability", f.Probability != quantity.Percents{})
 	add("count", f.Count != quantity.Counts{})
 	add("factor", f.Factor != quantity.Counts{})
@@ -129,6 +130,9 @@ func (f Fault) checkTarget(field, target string, env Env, wrong complain) {
 func (f Fault) checkValues(env Env, wrong complain) {
 	if f.Kind == SlowLink && f.Latency == (quantity.Durations{}) && f.Bandwidth == (quantity.Bandwidths{}) {
 		wrong("", "a slow-link needs latency, bandwidth or both")
+	}
+	if f.Place != "" && !slices.Contains(Places, f.Place) {
+		wrong("place", "found %q, allowed is %s%s", f.Place, strings.Join(Places, ", "), quantity.DidYouMean(f.Place, Places))
 	}
 	if f.Until != (quantity.Durations{}) && f.Every == (quantity.Durations{}) {
 		wrong("until", "found without every, allowed is both or none")

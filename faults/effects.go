@@ -2,6 +2,7 @@ package faults
 
 import (
 	"slices"
+	"time"
 
 	"faultline/faults/quantity"
 )
@@ -32,6 +33,7 @@ func (in *Injection) effects() map[Kind]effect {
 		SlowCPU:       in.cpu,
 		AddPartitions: in.administer,
 		CreateTopic:   in.administer,
+		Misfortune:    in.misfortune,
 	}
 }
 
@@ -240,12 +242,52 @@ func (in *Injection) disk(what DiskEffect) effect {
 	}
 }
 
+// maxSlow bounds the product of overlapping CPU factors.
+const maxSlow = 1_000_000
+
 func (in *Injection) cpu(f Fault, hit []string) (func(), bool) {
-	var heals []func()
-	for _, m := range hit {
-		heals = append(heals, in.target.CPU(m, int64(f.Factor.V())))
+	factor := int64(f.Factor.V())
+	set := func(m string) {
+		product := int64(1)
+		for _, x := range in.states[m].slow {
+			product = min(maxSlow, product*x)
+		}
+		in.target.CPU(m, product)
 	}
-	return all(heals), true
+	for _, m := range hit {
+		in.states[m].slow = append(in.states[m].slow, factor)
+		set(m)
+	}
+	return func() {
+		for _, m := range hit {
+			s := in.states[m]
+			i := slices.Index(s.slow, factor)
+			s.slow = slices.Delete(s.slow, i, i+1)
+			set(m)
+		}
+	}, true
+}
+
+// misfortune is an active misfortune at one place.
+type misfortune struct {
+	ppm     int64
+	latency time.Duration
+}
+
+func (in *Injection) misfortune(f Fault, _ []string) (func(), bool) {
+	m := &misfortune{f.Probability.V().PPM(), f.Latency.V().D()}
+	in.places[f.Place] = append(in.places[f.Place], m)
+	in.target.Misfortune(f.Place, m.ppm, m.latency)
+	return func() {
+		left := slices.DeleteFunc(in.places[f.Place], func(o *misfortune) bool { return o == m })
+		in.places[f.Place] = left
+		if len(left) == 0 {
+			in.target.Misfortune(f.Place, 0, 0)
+			return
+		}
+		last := left[len(left)-1]
+		in.target.Misfortune(f.Place, last.ppm, last.latency)
+	}, true
 }
 
 func (in *Injection) administer(f Fault, _ []string) (func(), bool) {

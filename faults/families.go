@@ -103,9 +103,6 @@ func drawDiskError(d *drawer) Fault {
 func drawDiskFull(d *drawer) Fault {
 	f := hit(FullDisk, d.one("broker"))
 	f.For = d.span(100*ms, 3*sc)
-	if d.rng.IntN(2) == 0 {
-		f.Path = "*.log"
-	}
 	return f
 }
 
@@ -143,6 +140,14 @@ func drawChurn(d *drawer) Fault {
 	}
 	f := hit(Stop, d.one("consumer", "consumer", "consumer", "broker"))
 	f.For = d.span(50*ms, 4*sc)
+	return f
+}
+
+func drawMisfortune(d *drawer) Fault {
+	f := Fault{Kind: Misfortune, Place: Places[d.rng.IntN(len(Places))], For: d.span(500*ms, 6*sc), Probability: d.percent(1, 30)}
+	if d.rng.IntN(2) == 0 {
+		f.Latency = d.span(1*ms, 100*ms)
+	}
 	return f
 }
 

@@ -20,13 +20,14 @@ const (
 //
 // Faults on one machine compose. A machine is up again when the last of the faults that hold it down ended. A crash ends a pause of the
 // process; what does not run cannot be paused or stopped. A power loss also hits a machine whose process is down. Cuts, slow links and disk
-// faults add up; drifts add up within ±5%; a fault that was ended or healed does not end a second time.
+// faults add up; drifts add up within ±5%; CPU factors multiply; of the misfortunes at one place the latest counts; a fault that was ended or healed does not end a second time.
 type Injection struct {
 	clock  Clock
 	target Target
 	note   func(fault, phase string)
 	states map[string]*state
 	active []*active // in the order of their begin
+	places map[string][]*misfortune
 	healed bool
 }
 
@@ -37,6 +38,7 @@ type state struct {
 	life    int  // counts the times it went down: a pause of an earlier life has no end
 	started bool // of a spare: its start fault came
 	drift   int64
+	slow    []int64 // factors of the CPU
 }
 
 type active struct {
@@ -46,7 +48,7 @@ type active struct {
 
 // Schedule puts a concrete plan (see [Plan.Draw]) into effect. note is called at each phase of each fault with the fault's own line; it may be nil.
 func (p Plan) Schedule(c Clock, t Target, note func(fault, phase string)) *Injection {
-	in := &Injection{clock: c, target: t, note: note, states: map[string]*state{}}
+	in := &Injection{clock: c, target: t, note: note, states: map[string]*state{}, places: map[string][]*misfortune{}}
 	if in.note == nil {
 		in.note = func(string, string) {}
 	}

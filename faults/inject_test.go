@@ -143,8 +143,15 @@ func (b *bench) Link(x, y []string, r Link) func() {
 func (b *bench) Disk(m string, f DiskFault) func() {
 	return b.effect(fmt.Sprintf("disk %s %+v", m, f))
 }
-func (b *bench) CPU(m string, factor int64) func() {
-	return b.effect(fmt.Sprintf("cpu %s %d", m, factor))
+
+func (b *bench) CPU(m string, factor int64) {
+	b.note("cpu %s %d", m, factor)
+	b.open["cpu "+m] = int(factor - 1)
+}
+
+func (b *bench) Misfortune(place string, ppm int64, latency time.Duration) {
+	b.note("misfortune %s %d %v", place, ppm, latency)
+	b.open[place] = int(ppm)
 }
 
 func join(names []string) string { return strings.Join(names, "+") }
@@ -201,7 +208,10 @@ func TestComposition(t *testing.T) {
 			[]string{"{at: 1s, fault: slow-link, target: broker-1, peer: coord-1, latency: 5ms, for: 1s}", "{at: 3s, fault: disk-full, target: leader of t/1, for: 1s}",
 				"{at: 5s, fault: slow-cpu, target: coord-1, factor: 8, for: 1s}", "{at: 7s, fault: crash, target: leader of t/3}"},
 			[]string{"1s link broker-1 > coord-1 {5ms 0 false}", "1s link coord-1 > broker-1 {5ms 0 false}", "2s heal link broker-1 > coord-1 {5ms 0 false}", "2s heal link coord-1 > broker-1 {5ms 0 false}",
-				"3s disk broker-2 {Effect:2 Op:7 Path: PPM:1000000 Count:0 Latency:0s}", "4s heal disk broker-2 {Effect:2 Op:7 Path: PPM:1000000 Count:0 Latency:0s}", "5s cpu coord-1 8", "6s heal cpu coord-1 8"}},
+				"3s disk broker-2 {Effect:2 Op:7 Path: PPM:1000000 Count:0 Latency:0s}", "4s heal disk broker-2 {Effect:2 Op:7 Path: PPM:1000000 Count:0 Latency:0s}", "5s cpu coord-1 8", "6s cpu coord-1 1"}},
+		"misfortunes at one place": {
+			[]string{"{at: 1s, fault: misfortune, place: fault/log/read-one, probability: 5%, for: 4s}", "{at: 2s, fault: misfortune, place: fault/log/read-one, probability: 10%, latency: 3ms, for: 1s}"},
+			[]string{"1s misfortune fault/log/read-one 50000 0s", "2s misfortune fault/log/read-one 100000 3ms", "3s misfortune fault/log/read-one 50000 0s", "5s misfortune fault/log/read-one 0 0s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, strings.Join(c.want, "\n"), story(t, c.plan...))

@@ -33,6 +33,7 @@ const (
 	SlowCPU       Kind = "slow-cpu"
 	AddPartitions Kind = "add-partitions"
 	CreateTopic   Kind = "create-topic"
+	Misfortune    Kind = "misfortune"
 )
 
 // KindInfo documents a kind and says which fields it needs and may have besides at, fault, every and until.
@@ -59,13 +60,14 @@ var Kinds = []KindInfo{
 	{ClockJump, "The target's wall clock jumps, once; its monotonic clock does not.", []string{"target", "by"}, nil},
 	{ClockDrift, "The target's clocks run too fast or too slow.", []string{"target", "drift"}, []string{"for"}},
 	{DiskErrors, "Disk operations fail with an input/output error.", []string{"target"}, []string{"for", "op", "path", "probability", "count"}},
-	{FullDisk, "Writes fail because no space is left.", []string{"target"}, []string{"for", "path", "probability", "count"}},
+	{FullDisk, "Writes that need more space fail because none is left.", []string{"target"}, []string{"for"}},
 	{ShortDisk, "Reads and writes move fewer bytes than asked, without an error, as the operating system allows.", []string{"target"}, []string{"for", "op", "path", "probability", "count"}},
 	{SlowDisk, "Disk operations take longer.", []string{"target", "latency"}, []string{"for", "op", "path", "probability"}},
 	{StalledDisk, "Disk operations do not end until the fault ends.", []string{"target"}, []string{"for", "op", "path"}},
 	{SlowCPU, "The target's CPU is slower.", []string{"target", "factor"}, []string{"for"}},
 	{AddPartitions, "An administrator gives a topic more partitions.", []string{"topic", "partitions"}, nil},
 	{CreateTopic, "An administrator creates a topic.", []string{"topic", "partitions"}, nil},
+	{Misfortune, "A place in the programs takes long, up to latency, or takes its early way out, on every machine that passes it.", []string{"place", "probability"}, []string{"for", "latency"}},
 }
 
 // Info looks a kind up.

@@ -32,7 +32,7 @@ type Fault struct {
 	Every quantity.Durations `yaml:"every" min:"1ms"`
 	// With every: no repetition begins after this time.
 	Until quantity.Durations `yaml:"until" min:"0s"`
-	// Latency that a slow link or disk adds to each message or operation.
+	// Latency that a slow link or disk adds to each message or operation; the most that a misfortune takes.
 	Latency quantity.Durations `yaml:"latency" min:"1us" max:"1m"`
 	// Bandwidth that is left on a slow link.
 	Bandwidth quantity.Bandwidths `yaml:"bandwidth" min:"1B/s"`
@@ -44,7 +44,9 @@ type Fault struct {
 	Op string `yaml:"op" oneof:"all|read|write|fsync"`
 	// Which files are hit, by a pattern on the path (* stops at a slash, ** does not). Default: all.
 	Path string `yaml:"path"`
-	// Share of the operations that are hit (default 100%).
+	// Where in the programs a misfortune strikes: a failpoint, such as fault/consumer/fetched.
+	Place string `yaml:"place"`
+	// Share of the operations or passages that are hit (default 100%).
 	Probability quantity.Percents `yaml:"probability" min:"0.0001%" max:"100%"`
 	// At most so many operations are hit (default: no limit).
 	Count quantity.Counts `yaml:"count" min:"1"`

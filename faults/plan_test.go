@@ -1,7 +1,12 @@
 package faults
 
 import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,6 +96,8 @@ func anyFault(t *rapid.T) Fault {
 			f.Drift = quantity.Just(quantity.Percent(rapid.Int64Range(-50_000, -1).Draw(t, "drift")))
 		case "op":
 			f.Op = rapid.SampledFrom([]string{"all", "read", "write", "fsync"}).Draw(t, "op")
+		case "place":
+			f.Place = rapid.SampledFrom(Places).Draw(t, "place")
 		case "path":
 			f.Path = rapid.SampledFrom([]string{"*.log", "**/00*", "a b", "x:y"}).Draw(t, "path")
 		case "probability":
@@ -160,6 +167,8 @@ func TestCheckSaysWhatIsAllowed(t *testing.T) {
 		{"{at: 1s, fault: start, target: consumer-1}", `target: found "consumer-1", allowed are spare consumers: consumer-4`},
 		{"{at: 1s, fault: add-partitions, topic: x, partitions: 2}", `topic: found "x", allowed is t`},
 		{"{at: 1s, fault: create-topic, topic: t, partitions: 2}", `topic: found "t", which exists from the beginning, allowed is a new name`},
+		{"{at: 1s, fault: disk-full, target: broker-1, op: write}", `op: a disk-full takes no op, allowed is at, fault, every, until, target, for`},
+		{"{at: 1s, fault: misfortune, place: fault/consumer/fetch, probability: 1%}", `place: found "fault/consumer/fetch", allowed is ` + strings.Join(Places, ", ") + `; did you mean "fault/consumer/fetched"?`},
 		{"{at: 3s, fault: crash, target: broker-1, until: 5s}", `until: found without every, allowed is both or none`},
 		{"{at: 3s, fault: crash, target: broker-1, every: 1s, until: 2s}", `until: found 2s, allowed is a time after the fault begins (3s)`},
 		{"{at: 0s, fault: reset-connections, target: broker-1, every: 1ms, until: 20s}", `every: found 1ms, which makes 20000 faults, allowed are 10000`},
@@ -172,6 +181,25 @@ func TestCheckSaysWhatIsAllowed(t *testing.T) {
 		}
 		require.Equal(t, c.want, text, c.line)
 	}
+}
+
+func TestPlacesAreThoseInTheSources(t *testing.T) {
+	mark := regexp.MustCompile(`Failpoint\("([^"]*)"\)`)
+	var found []string
+	for _, room := range []string{"broker", "coord", "producer", "consumer"} {
+		require.NoError(t, filepath.WalkDir("../"+room, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for _, m := range mark.FindAllStringSubmatch(string(text), -1) {
+				found = append(found, m[1])
+			}
+			return err
+		}))
+	}
+	slices.Sort(found)
+	require.Equal(t, slices.Compact(found), Places)
 }
 
 func TestMatchPath(t *testing.T) {

@@ -48,6 +48,7 @@ var Families = []Family{
 	{"slow-cpu", "processors are slow", drawSlowCPU},
 	{"churn", "consumers and brokers stop regularly and come back, spares join", drawChurn},
 	{"topics", "topics get more partitions, new topics are created", drawTopics},
+	{"misfortune", "steps of the programs are slow or fail", drawMisfortune},
 }
 
 // Check holds the request against the world that it is for.

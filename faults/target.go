@@ -39,8 +39,11 @@ type Target interface {
 
 	// Disk puts a fault on the machine's disk. It stays over a restart of the process, until healed. Overlapping ones each have their turn.
 	Disk(machine string, f DiskFault) (heal func())
-	// CPU makes the machine's cores slower by the factor. Overlapping factors multiply.
-	CPU(machine string, factor int64) (heal func())
+	// CPU makes the machine's cores slower by the factor; 1 is as before.
+	CPU(machine string, factor int64)
+	// Misfortune makes a failpoint fire on all machines, with the probability in parts per million: it takes up to latency and then the
+	// early way out. A later call for the same place takes the place of the one before; 0 is never.
+	Misfortune(place string, ppm int64, latency time.Duration)
 
 	// AddPartitions raises the topic's partitions to total, CreateTopic makes a topic with the broker's defaults; both as an administrator
 	// would: asynchronously, and again until it worked.

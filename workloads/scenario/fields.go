@@ -223,7 +223,7 @@ type Promise struct {
 	Owned quantity.Durations `yaml:"owned" default:"15s" min:"1ms"`
 	// How old a record may be when a group has processed it, counted from when it was sent.
 	Late quantity.Durations `yaml:"late" default:"never" min:"1ms" max:"never"`
-	// Rebalance attempts of one group in the whole run.
+	// Rebalance attempts of all members of a group together, for each change of its members, of brokers or of topics.
 	Rebalances quantity.Counts `yaml:"rebalances" default:"unlimited" min:"1" max:"unlimited"`
 	// Requests of one machine to the brokers within any second.
 	Requests quantity.Rates `yaml:"requests" default:"unlimited" min:"1/s" max:"unlimited"`

@@ -8,6 +8,7 @@ import (
 	"faultline/faults"
 	"faultline/sim/disk"
 	"faultline/sim/net"
+	"faultline/sim/virtual"
 	"faultline/workloads/history"
 )
 
@@ -171,10 +172,12 @@ func diskFault(f faults.DiskFault) disk.Fault {
 	return out
 }
 
-func (t target) CPU(machine string, factor int64) (heal func()) {
-	c := t.node(machine).comp
-	c.SlowCPU(float64(factor))
-	return func() { c.SlowCPU(1) }
+func (t target) CPU(machine string, factor int64) { t.node(machine).comp.SlowCPU(float64(factor)) }
+
+func (t target) Misfortune(place string, ppm int64, latency time.Duration) {
+	if err := t.r.c.Arm(place, virtual.Misfortune{Chance: float64(ppm) / 1e6, Fail: true, Delay: latency}); err != nil {
+		panic(fmt.Sprintf("trial: %v", err)) // the plan was checked
+	}
 }
 
 func (t target) AddPartitions(topic string, total int32)    { t.r.admin.addPartitions(topic, total) }
