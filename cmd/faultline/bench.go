@@ -53,7 +53,7 @@ Without a suite, list suites and profiles.`,
 	}
 	c.Flags().StringVar(&profile, "profile", "virtio-2026", "hardware profile")
 	c.Flags().StringVar(&out, "out", "out/bench", "folder for pictures and data")
-	c.Flags().StringVar(&seeds, "seeds", "1..3", "seeds: the repetitions of each point")
+	c.Flags().StringVar(&seeds, "seeds", "1", "seeds: the repetitions of each point")
 	c.Flags().BoolVar(&json, "json", false, "print one JSON object a point")
 	return c
 }

@@ -50,8 +50,8 @@ func Find(name string) (*Suite, error) {
 
 // The part of a run that is measured, after the warm-up.
 const (
-	warmUp   = 200 * time.Millisecond
-	measured = 800 * time.Millisecond
+	warmUp   = 50 * time.Millisecond
+	measured = 150 * time.Millisecond
 )
 
 func producerBatch(records int) *scenario.Scenario {

@@ -36,7 +36,7 @@ func (r *run) promise() *oracle.Promise {
 	}
 	for i := range t.Groups {
 		g := &t.Groups[i]
-		o := oracle.Group{Name: g.Name, Topics: r.sc.TopicsOf(g)}
+		o := oracle.Group{Name: g.Name, Topics: r.sc.TopicsOf(g), CommitWithin: r.settle() - 500*time.Millisecond}
 		if g.Delivery.V() == "at-most-once" {
 			o.Delivery = oracle.AtMostOnce
 		}
@@ -67,11 +67,15 @@ func (r *run) promise() *oracle.Promise {
 // empanel lets the oracles watch.
 func (r *run) empanel() {
 	p := r.promise()
-	r.linear = linear.New(p)
-	r.jury = []oracle.Oracle{
-		oracle.NewDelivery(p, nil),
-		r.linear,
+	disks := oracle.NewDisks(p, r.w.Now)
+	r.jury, r.delivery = oracle.New(p, disks)
+	for _, n := range r.of(roleBroker) {
+		disks.Watch(n.name, n.comp.Disk(), func() time.Time { return n.comp.Clock().Wall(r.w.Now()) })
 	}
+	retention := oracle.NewRetention(disks)
+	retention.Within = 2*r.sc.Topology.Brokers.RetentionInterval.V().D() + 2*time.Second
+	r.linear = linear.New(p)
+	r.jury = append(r.jury, oracle.NewRecoveries(disks), retention, oracle.NewUnflushed(disks), r.linear)
 	for _, o := range r.jury {
 		r.rec.Attach(o)
 	}
@@ -92,11 +96,9 @@ func (r *run) judge() *Result {
 				res.Violations = append(res.Violations, v)
 			}
 		}
-		if d, ok := o.(*oracle.Delivery); ok {
-			res.Duplicates = d.Stats().Duplicates
-		}
 	}
 	if r.linear != nil {
+		res.Duplicates = r.delivery.Stats().Duplicates
 		r.lookAt(res)
 	}
 	if res.Produced == 0 && !res.Cut {

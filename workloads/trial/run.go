@@ -30,6 +30,7 @@ type run struct {
 	tally    *tally
 	jury     []oracle.Oracle
 	linear   *linear.Oracle
+	delivery *oracle.Delivery
 
 	nodes  []*node
 	byName map[string]*node
@@ -230,12 +231,19 @@ func (r *run) heal() {
 	r.awaitRest()
 }
 
-// settle is how long rest must last before the trial ends.
-const settle = 500 * time.Millisecond
+// settle is how long rest must last before the trial ends: long enough for the last commits.
+func (r *run) settle() time.Duration {
+	most := time.Duration(0)
+	for i := range r.sc.Topology.Groups {
+		most = max(most, r.sc.Topology.Groups[i].CommitInterval.V().D())
+	}
+	return 2*most + time.Second
+}
 
 // awaitRest ends the trial when all that is owed is there and has been for a while, or when the promised time is up.
 func (r *run) awaitRest() {
 	const look = 100 * time.Millisecond
+	settle := r.settle()
 	restSince := time.Duration(-1)
 	var step func()
 	step = func() {
