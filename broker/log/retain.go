@@ -19,9 +19,12 @@ func (l *Log) Retain() error {
 	return rolled
 }
 
-// expired reports whether all the segment's records are older than the policy keeps them. Call with mu.
+// expired reports whether all the segment's records, if it has any, are older than the policy keeps them. Call with mu.
 func (l *Log) expired(s *segment) bool {
-	return l.cfg.RetentionTime > 0 && s.maxTime >= 0 && l.m.Now().UnixMilli()-s.maxTime > l.cfg.RetentionTime.Milliseconds()
+	if l.cfg.RetentionTime <= 0 {
+		return false
+	}
+	return s.size == 0 || s.maxTime >= 0 && l.m.Now().UnixMilli()-s.maxTime > l.cfg.RetentionTime.Milliseconds()
 }
 
 // retireActive rolls the active segment when all of it is visible and expired. The new one is durable before this returns. Call with flushing.
@@ -32,11 +35,12 @@ func (l *Log) retireActive() error {
 	s := l.active()
 	due := err == nil && l.visible == l.end && l.expired(s)
 	l.mu.Unlock()
+	next := s
 	if due {
-		_, err = l.roll(s)
+		next, err = l.roll(s)
 	}
 	l.appending.Unlock()
-	if due && err == nil {
+	if err == nil && next != s {
 		err = l.flushAndMark()
 	}
 	return err
