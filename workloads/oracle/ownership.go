@@ -18,7 +18,7 @@ import (
 //     last joined; that session lives. Since a node has one owner, two consumers never hand over the same partition in overlapping claims.
 //
 // Verified as time goes on (OWNALL): a partition whose broker is registered, of a topic that a registered member of the group reads, has
-// an owner node within Promise.OwnedWithin after the last change of the group's members, of brokers or topics, and after the last
+// an owner (its node names a consumer, and that consumer's claim stands) within Promise.OwnedWithin after the last change of the group's members, of brokers or topics, and after the last
 // disturbance (fault, crash, start, pause; nothing is judged while one lasts). At the end of a healed or stuck run: now.
 //
 // Not verified: whether the owner makes any progress (Delivery, Liveness), whether the division is the paper's, which owners a group
@@ -86,6 +86,7 @@ func (o *Ownership) Observe(e *history.Event) {
 			h.consumer = ""
 			h.claims = slices.DeleteFunc(h.claims, func(c claimedBy) bool { return c.machine == e.Machine })
 		}
+		o.survey(e.At)
 	}
 }
 
@@ -100,11 +101,13 @@ func (o *Ownership) traced(e *history.Event) {
 		if h := o.holder(t.Subject); h != nil {
 			h.claims = append(h.claims, claimedBy{t.Detail, e.Machine, e.Incarnation})
 			h.consumer = ""
+			o.ownerChanged(e.At, h.at)
 		}
 	case machine.ConsumerReleased:
 		if h := o.holder(t.Subject); h != nil {
 			h.claims = slices.DeleteFunc(h.claims, func(c claimedBy) bool { return c.consumer == t.Detail && c.machine == e.Machine })
 			h.consumer = ""
+			o.ownerChanged(e.At, h.at)
 		}
 	case machine.ConsumerJoined:
 		o.joined[t.Subject+"/"+t.Detail] = process{e.Machine, e.Incarnation, t.A}
@@ -199,41 +202,55 @@ func (o *Ownership) available(at seat) bool {
 	return g != nil && !g.Loner && g.reads(at.topic) && o.reg.subscribed(at.group, at.topic)
 }
 
-func (o *Ownership) ownerChanged(now time.Duration, at seat) {
-	if _, owned := o.reg.owners[at]; !owned && o.available(at) {
+// owned reports whether the seat has an owner that knows it.
+func (o *Ownership) owned(at seat) bool {
+	node, exists := o.reg.owners[at]
+	if !exists {
+		return false
+	}
+	h := o.holder(at.String())
+	return slices.ContainsFunc(h.claims, func(c claimedBy) bool { return c.consumer == node.consumer })
+}
+
+// look notes whether a seat should have an owner and has none.
+func (o *Ownership) look(now time.Duration, at seat) {
+	if o.available(at) && !o.owned(at) {
 		if _, already := o.unowned[at]; !already {
 			o.unowned[at] = now
 		}
-	} else {
-		delete(o.unowned, at)
-		delete(o.told, at)
+		return
 	}
+	delete(o.unowned, at)
+	delete(o.told, at)
+}
+
+func (o *Ownership) ownerChanged(now time.Duration, at seat) {
+	o.look(now, at)
 	o.plan()
 }
 
 // survey looks at every seat anew.
 func (o *Ownership) survey(now time.Duration) {
 	for at := range o.unowned {
-		if !o.available(at) {
-			delete(o.unowned, at)
-			delete(o.told, at)
-		}
+		o.look(now, at)
 	}
 	for i := range o.promise.Groups {
 		g := &o.promise.Groups[i]
 		for _, topic := range g.Topics {
 			for partition := range o.reg.topics[topic] {
-				at := seat{g.Name, place{topic, partition}}
-				if _, owned := o.reg.owners[at]; owned || !o.available(at) {
-					continue
-				}
-				if _, already := o.unowned[at]; !already {
-					o.unowned[at] = now
-				}
+				o.look(now, seat{g.Name, place{topic, partition}})
 			}
 		}
 	}
 	o.plan()
+}
+
+// state says who the registry thinks is owner.
+func (o *Ownership) state(at seat) string {
+	if node, exists := o.reg.owners[at]; exists {
+		return "its node names " + node.consumer + ", who has no claim"
+	}
+	return "it has no node"
 }
 
 // due is when a seat that is unowned since then becomes overdue, if nothing changes.
@@ -263,8 +280,8 @@ func (o *Ownership) overdue(now time.Duration) {
 		since := o.unowned[at]
 		if !o.told[at] && now > o.due(at, since) {
 			o.told[at] = true
-			o.Violate(now, OwnAll, "%v has no owner since %v, though nothing disturbs since %v and nothing changed since %v; the limit is %v; members: %v",
-				at, since, o.calm.since, o.changed[at.group], o.promise.OwnedWithin, o.list(at.group))
+			o.Violate(now, OwnAll, "%v has no owner since %v (%s), though nothing disturbs since %v and nothing changed since %v; the limit is %v; members: %v",
+				at, since, o.state(at), o.calm.since, o.changed[at.group], o.promise.OwnedWithin, o.list(at.group))
 		}
 	}
 	o.plan()
@@ -302,7 +319,7 @@ func (o *Ownership) Finish(end End) {
 	}
 	for _, at := range sortedSeats(o.unowned) {
 		if !o.told[at] {
-			o.Violate(end.At, OwnAll, "%v has no owner at the end of the run, since %v; members: %v", at, o.unowned[at], o.list(at.group))
+			o.Violate(end.At, OwnAll, "%v has no owner at the end of the run, since %v (%s); members: %v", at, o.unowned[at], o.state(at), o.list(at.group))
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestOwnershipOfOneOwnerIsSilent(t *testing.T) {
 		// c1 is paused, its session expires, c2 takes over, and c1 hands over nothing until it is back.
 		oneMember + secondMember + `handed c1 g/t/0 0; pause c1; +7s; disown g/t/0 7; disown g/t/1 7; coord session.expired - - 7
 			coord znode.deleted /consumers/g/ids/c1 - 7; own g/t/0 c2 8; own g/t/1 c2 8; claimed c2 g/t/0 0; claimed c2 g/t/1 0; handed c2 g/t/0 0
-			resume c1; released c1 g/t/0; handed c2 g/t/0 1; +1h`,
+			resume c1; released c1 g/t/0; released c1 g/t/1; handed c2 g/t/0 1; +1h`,
 	} {
 		silent(t, NewOwnership(calmly()), expand(story))
 	}
@@ -70,12 +70,13 @@ func TestOwnershipOfTwo(t *testing.T) {
 
 func TestOwnershipOfNone(t *testing.T) {
 	for _, c := range []struct{ name, story, says string }{
-		{"released and not claimed", "+5s; released c1 g/t/1; disown g/t/1 7; +11s; resume x", "g/t/1 has no owner since 5s, though nothing disturbs since 0s and nothing changed since 0s; the limit is 10s; members: [c1]"},
+		{"released and not claimed", "+5s; released c1 g/t/1; disown g/t/1 7; +11s; resume x", "g/t/1 has no owner since 5s (it has no node), though nothing disturbs since 0s and nothing changed since 0s; the limit is 10s; members: [c1]"},
+		{"its owner does not know it", "+5s; released c1 g/t/1; +11s; resume x", "g/t/1 has no owner since 5s (its node names c1, who has no claim)"},
 		{"judged while the run goes on", "disown g/t/1 7; +11s; request c1 0s; own g/t/1 c1 7", "g/t/1 has no owner"},
 		{"a new partition", `+1s; coord znode.set /brokers/topics/t {"partitions":{"0":[1],"1":[1],"2":[1]}}; +11s`, "g/t/2 has no owner since 1s"},
 		{"the broker came back", "disown g/t/1 7; coord znode.deleted /brokers/ids/1 - 1; +20s; coord znode.created /brokers/ids/1 {} 1; +11s", "g/t/1 has no owner since 20s"},
 		{"after a fault", "fault 1 x; disown g/t/1 7; +1m; healed 1 x; +11s", "nothing disturbs since 1m0s"},
-		{"at the end of a heal", "+1m; phase heal; +25s; fault 2 x; disown g/t/1 7; +5s", "g/t/1 has no owner at the end of the run, since 1m25s"},
+		{"at the end of a heal", "+1m; phase heal; +25s; fault 2 x; disown g/t/1 7; +5s", "g/t/1 has no owner at the end of the run, since 1m25s (it has no node)"},
 	} {
 		t.Run(c.name, func(t *testing.T) { fires(t, NewOwnership(calmly()), OwnAll, c.says, expand(oneMember+c.story)) })
 	}
@@ -87,12 +88,12 @@ func TestOwnershipOfNone(t *testing.T) {
 
 func TestOwnershipOfNoneThatIsAllowed(t *testing.T) {
 	for _, c := range []struct{ name, story string }{
-		{"soon enough", "disown g/t/1 7; +9s; own g/t/1 c2 8; +1h"},
+		{"soon enough", "disown g/t/1 7; +9s; own g/t/1 c2 8; claimed c2 g/t/1 0; +1h"},
 		{"a fault is active", "fault 1 x; disown g/t/1 7; +1h"},
 		{"one of two faults is active", "fault 1 x; fault 2 y; healed 1 x; disown g/t/1 7; +1h"},
 		{"somebody is paused", "pause c1; disown g/t/1 7; +1h"},
 		{"the coordination service is down", "crash coord; +1h; start coord; +9s"},
-		{"members come and go", "disown g/t/1 7; +9s;" + secondMember + "+9s; own g/t/1 c2 8; +1h"},
+		{"members come and go", "disown g/t/1 7; +9s;" + secondMember + "+9s; own g/t/1 c2 8; claimed c2 g/t/1 0; +1h"},
 		{"no broker", "coord znode.deleted /brokers/ids/1 - 1; disown g/t/0 7; disown g/t/1 7; +1h"},
 		{"no member", "coord znode.deleted /consumers/g/ids/c1 - 7; disown g/t/0 7; disown g/t/1 7; +1h"},
 		{"no topic", "coord znode.deleted /brokers/topics/t; disown g/t/0 7; disown g/t/1 7; +1h"},
