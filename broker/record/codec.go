@@ -114,6 +114,15 @@ type Decompressor struct {
 	lz *lz4.Reader
 	zs *zstd.Decoder
 	in bytes.Reader
+
+	limit int // instead of MaxInflated, when > 0
+}
+
+func (d *Decompressor) most() int {
+	if d.limit > 0 {
+		return d.limit
+	}
+	return MaxInflated
 }
 
 // Append decompresses src and appends the result to dst. Errors wrap ErrInvalid: src is not what the codec writes, or holds more than MaxInflated bytes.
@@ -125,7 +134,7 @@ func (d *Decompressor) Append(dst, src []byte, codec Codec) ([]byte, error) {
 	return out, nil
 }
 
-var errTooMuch = fmt.Errorf("more than %d bytes", MaxInflated)
+var errTooMuch = errors.New("it holds too much")
 
 func (d *Decompressor) append(dst, src []byte, codec Codec) ([]byte, error) {
 	switch codec {
@@ -142,9 +151,9 @@ func (d *Decompressor) append(dst, src []byte, codec Codec) ([]byte, error) {
 		} else if err := d.gz.Reset(&d.in); err != nil {
 			return dst, err
 		}
-		return readAll(dst, d.gz)
+		return readAll(dst, d.gz, d.most())
 	case Snappy:
-		return unsnappy(dst, src)
+		return unsnappy(dst, src, d.most())
 	case LZ4:
 		d.in.Reset(src)
 		if d.lz == nil {
@@ -152,10 +161,10 @@ func (d *Decompressor) append(dst, src []byte, codec Codec) ([]byte, error) {
 		} else {
 			d.lz.Reset(&d.in)
 		}
-		return readAll(dst, d.lz)
+		return readAll(dst, d.lz, d.most())
 	case Zstd:
 		if d.zs == nil {
-			zs, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(MaxInflated))
+			zs, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(uint64(d.most())))
 			if err != nil {
 				return dst, err
 			}
@@ -173,9 +182,9 @@ const (
 	xerialHeader = len(xerial) + 8
 )
 
-func unsnappy(dst, src []byte) ([]byte, error) {
+func unsnappy(dst, src []byte, most int) ([]byte, error) {
 	if len(src) < xerialHeader || string(src[:len(xerial)]) != xerial {
-		return unsnappyBlock(dst, src, 0)
+		return unsnappyBlock(dst, src, most)
 	}
 	start := len(dst)
 	for src = src[xerialHeader:]; len(src) > 0; {
@@ -187,7 +196,7 @@ func unsnappy(dst, src []byte) ([]byte, error) {
 			return dst, io.ErrUnexpectedEOF
 		}
 		var err error
-		if dst, err = unsnappyBlock(dst, src[:n], len(dst)-start); err != nil {
+		if dst, err = unsnappyBlock(dst, src[:n], most-(len(dst)-start)); err != nil {
 			return dst, err
 		}
 		src = src[n:]
@@ -195,14 +204,14 @@ func unsnappy(dst, src []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// unsnappyBlock decodes one block after "before" bytes of the same batch.
-func unsnappyBlock(dst, block []byte, before int) ([]byte, error) {
+// unsnappyBlock decodes one block of at most so many bytes.
+func unsnappyBlock(dst, block []byte, most int) ([]byte, error) {
 	n, err := s2.DecodedLen(block)
 	if err != nil {
 		return dst, err
 	}
 	// A snappy block cannot shrink more than about 21-fold; a longer claim is a lie, and must not be given memory.
-	if before+n > MaxInflated || n/64 > len(block) {
+	if n > most || n/64 > len(block) {
 		return dst, errTooMuch
 	}
 	at := len(dst)
@@ -221,8 +230,8 @@ func (a *appender) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// readAll appends what r holds to dst.
-func readAll(dst []byte, r io.Reader) ([]byte, error) {
+// readAll appends what r holds, at most so many bytes, to dst.
+func readAll(dst []byte, r io.Reader, most int) ([]byte, error) {
 	start := len(dst)
 	for {
 		if len(dst) == cap(dst) {
@@ -230,7 +239,7 @@ func readAll(dst []byte, r io.Reader) ([]byte, error) {
 		}
 		n, err := r.Read(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+n]
-		if len(dst)-start > MaxInflated {
+		if len(dst)-start > most {
 			return dst, errTooMuch
 		}
 		if err == io.EOF {
