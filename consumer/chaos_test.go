@@ -67,7 +67,7 @@ func (x *world) boot(c *virtual.Computer) {
 	x.member(c, 0, map[string]int{"t": 1})
 }
 
-func chaos(t *testing.T, tune func(x *world), check func(x *world)) {
+func chaos(t *testing.T, tune func(x *world), check func(x *world), produce ...func(c *producer.Config)) {
 	for seed := range uint64(*seeds) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		x := newWorld(t, seed, 3)
@@ -75,7 +75,7 @@ func chaos(t *testing.T, tune func(x *world), check func(x *world)) {
 		x.up()
 		x.topic("t", 5)
 		members := x.members(3)
-		x.produce("p", "t", 3000, 5*time.Millisecond, func(c *producer.Config) { c.DeliveryTimeout = 20 * time.Second })
+		x.produce("p", "t", 3000, 5*time.Millisecond, append(produce, func(c *producer.Config) { c.DeliveryTimeout = 20 * time.Second })...)
 		x.storm(rng, members, 15*time.Second, true)
 		x.until(40*time.Second, "owned", func() bool { return len(x.owned()) == 5 })
 		check(x)
@@ -106,7 +106,7 @@ func TestChaosWithFailpoints(t *testing.T) {
 		x.c.Disarm()
 		x.until(40*time.Second, "everything delivered", func() bool { return x.w.Now() > 45*time.Second && x.delivered() })
 		x.until(10*time.Second, "owned", func() bool { return len(x.owned()) == 5 })
-	})
+	}, func(c *producer.Config) { c.MaxInFlight, c.Linger, c.Compression = 3, 0, producer.Snappy })
 }
 
 func TestChaosAtMostOnce(t *testing.T) {

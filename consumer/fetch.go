@@ -64,10 +64,10 @@ func (f *fetcher) fetch(conn *broker.Conn) error {
 	if err := kerr.ErrorForCode(answer.ErrorCode); err != nil {
 		return fmt.Errorf("fetch from %s: %w", f.broker.addr, err)
 	}
-	if g.m.Failpoint("fault/consumer/fetched") {
-		return errMisfortune
-	}
 	got := f.match(answer)
+	if g.m.Failpoint("fault/consumer/fetched") {
+		return errMisfortune // as if it had never come: the positions are where they were
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range got {

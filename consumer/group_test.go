@@ -272,6 +272,37 @@ func TestClaimThatVanishedIsNoticed(t *testing.T) {
 	x.until(10*time.Second, "delivered", func() bool { return len(x.sent) == 2000 && x.delivered() })
 }
 
+// Close does not wait for ever for a coordination service that is away, and says so.
+func TestCloseWithoutCoordination(t *testing.T) {
+	for _, ever := range []bool{true, false} {
+		x := newWorld(t, 13, 1)
+		if ever {
+			x.up()
+			x.topic("t", 1)
+		}
+		var took time.Duration
+		closing := false
+		x.on("c0", func(m machine.Machine) {
+			g, err := consumer.Join(m, consumer.Config{Group: "g", Coord: []string{"zk:2181"}, Topics: map[string]int{"t": 1}, SessionTimeout: x.session})
+			require.NoError(t, err)
+			m.Sleep(3 * time.Second)
+			closing = true
+			m.Sleep(time.Second)
+			begin := m.Uptime()
+			require.Error(t, g.Close())
+			took = m.Uptime() - begin
+			require.Error(t, g.Close())
+		})
+		x.until(5*time.Second, "closing", func() bool { return closing })
+		if ever {
+			x.zk.PowerLoss()
+		}
+		x.run(20 * time.Second)
+		require.NotZero(t, took)
+		require.Less(t, took, 4*x.session)
+	}
+}
+
 // KAFKA-8350: a broker that takes less than the producer's batches ends up with smaller ones; a record that is too large alone fails.
 func TestBatchesShrinkToWhatTheBrokerTakes(t *testing.T) {
 	x := newWorld(t, 12, 1)

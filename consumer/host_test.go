@@ -96,3 +96,53 @@ func TestGroupOnTheHost(t *testing.T) {
 	acks.Wait()
 	require.Eventually(t, func() bool { return count() == n }, 20*time.Second, 10*time.Millisecond)
 }
+
+// BenchmarkHost is a record's way through a broker on the real computer, over loopback: one producer, one partition, 200 bytes, then one reader.
+func BenchmarkHost(b *testing.B) {
+	machineOf := func(name string) *host.Machine {
+		m, err := host.New(host.Options{Name: name, Root: b.TempDir(), OnExit: func(error) {}})
+		require.NoError(b, err)
+		b.Cleanup(m.Shutdown)
+		return m
+	}
+	zk, err := coord.Start(machineOf("zk"), coord.Config{})
+	require.NoError(b, err)
+	s, err := broker.Start(machineOf("b"), broker.Config{Port: -1, AdvertisedHost: "localhost", Coord: []string{fmt.Sprintf("localhost:%d", zk.Port())}})
+	require.NoError(b, err)
+	m := machineOf("app")
+	admin := brokerclient.NewCluster(m, []string{s.Addr()}, brokerclient.Config{})
+	require.Eventually(b, func() bool { return admin.CreateTopic("t", 1) == nil }, 10*time.Second, 50*time.Millisecond)
+	admin.Close()
+	value := make([]byte, 200)
+	b.Run("produce", func(b *testing.B) {
+		p, err := producer.New(m, producer.Config{Brokers: []string{s.Addr()}, Acks: producer.AcksOne, BatchBytes: 1 << 18, MaxInFlight: 5})
+		require.NoError(b, err)
+		b.ReportAllocs()
+		done := func(r producer.Result) {
+			if r.Err != nil {
+				b.Error(r.Err)
+			}
+		}
+		for b.Loop() {
+			if err := p.Send(producer.Record{Topic: "t", Partition: 0, Value: value}, done); err != nil {
+				b.Fatal(err)
+			}
+		}
+		p.Close()
+	})
+	b.Run("consume", func(b *testing.B) {
+		c, err := consumer.NewSimple(m, consumer.SimpleConfig{Brokers: []string{s.Addr()}})
+		require.NoError(b, err)
+		defer c.Close()
+		r := c.Read("t", 0, 0)
+		b.ReportAllocs()
+		for b.Loop() {
+			if r.End() >= 0 && r.Position() >= r.End() {
+				r.SeekTo(0)
+			}
+			if _, err := r.Next(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -69,7 +69,7 @@ func (g *Group) attempt(s *session, number int) error {
 		return nil
 	}
 	g.trace(machine.ConsumerRebalance, g.cfg.Group, int64(number))
-	g.release(s)
+	_ = g.release(s) // what is not committed comes again
 	if !now.has(g.id) {
 		s.registered = false
 		return errors.New("this member is not registered")
@@ -94,21 +94,22 @@ func (g *Group) standsFor(now *membership) bool {
 }
 
 // release gives up all partitions: no record is handed over from now on, then what was processed is committed, then the registry is told. It never
-// waits for the application.
-func (g *Group) release(s *session) {
+// waits for the application. The error says what could not be committed; nothing stands in any case.
+func (g *Group) release(s *session) (err error) {
 	g.mu.Lock()
 	claims, conns := g.revokeAll()
 	g.mu.Unlock()
 	closeConns(conns)
 	if len(claims) == 0 {
-		return
+		return nil
 	}
 	if g.autoCommits() && !g.m.Failpoint("fault/consumer/release-commit") {
 		g.committing.Lock()
-		g.commit(s, g.processedOf(claims))
+		err = g.commit(s, g.processedOf(claims))
 		g.committing.Unlock()
 	}
 	g.giveBackAll(s, claims)
+	return err
 }
 
 // giveUp rests after a round of attempts that all failed: until something changes in the registries, or for a session time-out.
@@ -132,16 +133,15 @@ func (g *Group) leave() {
 	s := g.session
 	g.mu.Unlock()
 	var err error
-	if s != nil && s.client != nil {
-		g.release(s)
+	if s != nil {
+		err = g.release(s)
 		g.trace(machine.ConsumerLeft, g.cfg.Group, 0)
-		err = s.client.Close()
-		if s.dead.Load() {
-			err = nil // it was over before
+		if ended := s.client.Close(); !s.dead.Load() {
+			err = errors.Join(err, ended)
 		}
 	}
 	g.mu.Lock()
-	g.closed, g.closeErr = true, errors.Join(g.closeErr, err)
+	g.closed, g.closeErr = true, err
 	g.wake.Broadcast()
 	for _, st := range g.streams {
 		st.more.Broadcast()

@@ -46,14 +46,15 @@ type world struct {
 	resets   []machine.Event
 	handed   []string // "member topic/partition@offset" when keep is set
 	keep     bool
-	leaving  map[string]bool // members that are to close
+	at       map[string]string // "partition@offset" -> value: acked there, handed over from there
+	leaving  map[string]bool   // members that are to close
 }
 
 func newWorld(t *testing.T, seed uint64, brokers int) *world {
 	w := sim.New(sim.Config{Seed: seed})
 	x := &world{t: t, w: w, c: virtual.New(w, virtual.Config{}), session: 2 * time.Second,
 		owners: map[string]int64{}, offsets: map[string]int64{}, sessions: map[string]int64{}, claims: map[string]map[string]bool{},
-		sent: map[string]bool{}, got: map[string]int{}, leaving: map[string]bool{}}
+		sent: map[string]bool{}, got: map[string]int{}, leaving: map[string]bool{}, at: map[string]string{}}
 	x.c.OnEvent = x.event
 	x.c.OnExit = func(c *virtual.Computer, err error) {
 		if err != nil {
@@ -65,7 +66,11 @@ func newWorld(t *testing.T, seed uint64, brokers int) *world {
 		x.brokers = append(x.brokers, x.c.Add(fmt.Sprintf("b%d", i)))
 	}
 	x.log = log.Config{FlushInterval: 5 * time.Millisecond}
-	t.Cleanup(w.Close)
+	t.Cleanup(func() {
+		if !t.Failed() { // a test that fails inside a task leaves the world in the middle of a step
+			w.Close()
+		}
+	})
 	return x
 }
 
@@ -176,11 +181,17 @@ func (x *world) produce(name, topic string, n int, every time.Duration, tune ...
 		}
 		p, err := producer.New(m, cfg)
 		require.NoError(x.t, err)
+		last := map[int32]int64{}
 		for i := range n {
 			value := fmt.Sprintf("%s-%d", name, i)
 			err := p.Send(producer.Record{Topic: topic, Partition: -1, Key: []byte(value), Value: []byte(value)}, func(r producer.Result) {
 				if r.Err == nil {
 					x.sent[value] = true
+					x.place(r.Topic, r.Partition, r.Offset, value)
+					if before, ok := last[r.Partition]; ok && r.Offset <= before && cfg.MaxInFlight <= 1 {
+						x.fault("%s is acked at %d/%d after %d", value, r.Partition, r.Offset, before)
+					}
+					last[r.Partition] = r.Offset
 				} else if !errors.Is(r.Err, producer.ErrUnknown) && !errors.Is(r.Err, producer.ErrTimedOut) {
 					x.fault("%s: %v", value, r.Err)
 				}
@@ -192,6 +203,15 @@ func (x *world) produce(name, topic string, n int, every time.Duration, tune ...
 		}
 		p.Close()
 	})
+}
+
+// place notes that a value is at an offset. It is the only one there.
+func (x *world) place(topic string, partition int32, offset int64, value string) {
+	at := fmt.Sprintf("%s/%d@%d", topic, partition, offset)
+	if old, ok := x.at[at]; ok && old != value {
+		x.fault("%s holds %s and %s", at, old, value)
+	}
+	x.at[at] = value
 }
 
 // member joins group "g". Each stream is read by a task that works so long on each record.
@@ -216,6 +236,7 @@ func (x *world) member(c *virtual.Computer, work time.Duration, topics map[strin
 							return
 						}
 						x.got[string(msg.Value)]++
+						x.place(msg.Topic, msg.Partition, msg.Offset, string(msg.Value))
 						if work > 0 {
 							m.Sleep(work)
 						}
