@@ -127,8 +127,9 @@ func (s *Server) release(batch []request) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	for i := range batch {
-		if c := batch[i].from; c != nil && batch[i].size > 0 {
-			c.queued -= batch[i].size
+		if c := batch[i].from; c != nil {
+			c.queued--
+			c.unread -= batch[i].size
 			c.room.Signal()
 		}
 	}

@@ -37,7 +37,8 @@ func (c Config) maxTimeout() time.Duration { return 20 * c.TickTime }
 // Bounds on what clients can make the server keep.
 const (
 	maxConns    = 1000     // connections; more are refused
-	maxUnread   = 2 << 20  // bytes of requests that a connection may have queued before it is read no further
+	maxQueued   = 64       // requests that a connection may have in the queue before it is read no further
+	maxUnread   = 2 << 20  // bytes of these
 	maxUnsent   = 4 << 20  // bytes of replies that a connection may leave unread before it is read no further
 	maxLogBytes = 64 << 20 // size at which the log is rolled before SnapshotEvery
 )

@@ -24,8 +24,9 @@ type conn struct {
 	// Under Server.lock.
 	session    int64        // as id: what the reader touches
 	wake       machine.Cond // writer: there is output, or an end
-	room       machine.Cond // reader: queued or out shrank, or an end
-	queued     int          // bytes of requests in the queue
+	room       machine.Cond // reader: queue or out shrank, or an end
+	queued     int          // requests in the queue
+	unread     int          // bytes of these
 	out, spare []byte
 	finishing  bool // close when out is written
 	dead       bool // close now
@@ -45,7 +46,7 @@ type request struct {
 	kind    requestKind
 	from    *conn
 	session int64 // fromTimer
-	size    int   // bytes it counts for in from.queued
+	size    int   // bytes it counts for in from.unread
 
 	connect     jute.ConnectRequest // fromNew, without its Password, which is here
 	password    [jute.PasswordLen]byte
@@ -133,7 +134,7 @@ func (s *Server) readAll(c *conn) {
 		s.lock.Lock()
 		if ok = s.enqueue(r); ok {
 			s.expiry.Touch(c.session, s.m.Uptime())
-			for !c.dead && (c.queued > maxUnread || len(c.out) > maxUnsent) {
+			for !c.dead && (c.queued >= maxQueued || c.unread > maxUnread || len(c.out) > maxUnsent) {
 				c.room.Wait()
 			}
 		}
@@ -147,7 +148,8 @@ func (s *Server) enqueue(r request) bool {
 		return false
 	}
 	if r.from != nil {
-		r.from.queued += r.size
+		r.from.queued++
+		r.from.unread += r.size
 	}
 	s.queue = append(s.queue, r)
 	if len(s.queue) == 1 {
