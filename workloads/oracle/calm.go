@@ -45,8 +45,11 @@ func (c *calm) observe(e *history.Event) bool {
 	case history.MachineResumed:
 		delete(c.paused, e.Machine)
 	case history.PhaseBegan:
-		if e.Phase == history.Heal {
+		switch e.Phase {
+		case history.Heal:
 			c.heal = e.At
+		case history.Quiesce, history.End: // change nothing
+			return false
 		}
 	case history.MachineWiped:
 	default:
