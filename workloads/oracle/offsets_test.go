@@ -63,7 +63,7 @@ func TestOffsetsStayCommitted(t *testing.T) {
 		{"gone", "commit g/t/0 3; coord znode.deleted /consumers/g/offsets/t/0", "the committed offset 3 of g/t/0 vanished"},
 		{"acknowledged but not there", "commit g/t/0 2; committed c1 g/t/0 3", "c1 committed offset 3 of g/t/0 and was told so, but the registry has 2"},
 		{"acknowledged, nothing is there", "committed c1 g/t/0 3", "but the registry has none"},
-		{"no offset", "commit g/t/0 three", `became "three", which is no offset`},
+		{"no offset", "commit g/t/0 three; committed c1 g/t 3", `became "three", which is no offset`},
 	} {
 		t.Run(c.name, func(t *testing.T) { fires(t, offsetsOf(), CMono, c.says, threeRead+c.story) })
 	}
@@ -108,6 +108,7 @@ func TestOffsetsAreCommittedInTheEnd(t *testing.T) {
 	silent(t, offsetsOf(soon), story+"+6s; fault 1 x; healed 1 x")
 	silent(t, offsetsOf(soon), threeRead+"+6s")
 	silent(t, offsetsOf(), story+"+6s")
+	silent(t, offsetsOf(soon), "start coord; own g/t/1 c1 7; claimed c1 g/t/1 -1; reset c1 g/t/1 -1 0; phase heal; +6s") // nothing to commit
 	o := offsetsOf(soon)
 	newStory(t, o).tell(story)
 	if o.Waits() != "a commit of g/t/0" {

@@ -42,7 +42,10 @@ func parsePlace(s string) (place, bool) {
 		return place{}, false
 	}
 	p, ok := parsePartition(number)
-	return place{topic, p}, ok
+	if !ok {
+		return place{}, false
+	}
+	return place{topic, p}, true
 }
 
 // parseSeat reads "g/t/p".
@@ -52,7 +55,10 @@ func parseSeat(s string) (seat, bool) {
 		return seat{}, false
 	}
 	p, ok := parsePlace(rest)
-	return seat{group, p}, ok
+	if !ok {
+		return seat{}, false
+	}
+	return seat{group, p}, true
 }
 
 func parsePartition(s string) (int32, bool) {
@@ -90,7 +96,10 @@ func parseSeatPath(path, kind string) (seat, bool) {
 		return seat{}, false
 	}
 	p, ok := parsePlace(rest[1:])
-	return seat{group, p}, ok
+	if !ok {
+		return seat{}, false
+	}
+	return seat{group, p}, true
 }
 
 // parseMemberPath reads "/consumers/<group>/ids/<consumer>".
