@@ -16,13 +16,12 @@ import (
 
 // world is a coordination server "zk" and clients on computers of their own. What the server traces is checked and kept.
 type world struct {
-	t       *testing.T
-	w       *sim.World
-	c       *virtual.Cluster
-	zk      *virtual.Computer
-	cfg     coord.Config
-	follow  follower
-	stopped error
+	t      *testing.T
+	w      *sim.World
+	c      *virtual.Cluster
+	zk     *virtual.Computer
+	cfg    coord.Config
+	follow follower
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
@@ -56,8 +55,10 @@ func newWorld(t *testing.T, seed uint64) *world {
 // up starts the server.
 func (x *world) up() {
 	x.follow.told = x.follow.zxid
-	x.zk.Boot(func(m machine.Machine) error { return coord.Run(m, x.cfg) })
+	x.zk.Boot(func(m machine.Machine) error { return coordRun(m, x) })
 }
+
+func coordRun(m machine.Machine, x *world) error { return coord.Run(m, x.cfg) }
 
 // on runs a client program on a computer of that name; when it ends the computer is idle.
 func (x *world) on(name string, cfg client.Config, story func(m machine.Machine, c *client.Client)) *virtual.Computer {

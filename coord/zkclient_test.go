@@ -184,10 +184,13 @@ func TestRealClientGoesOnAfterARestart(t *testing.T) {
 			require.NoError(t, err)
 		}
 		session := c.SessionID()
-		_, _, changed, err := c.GetW(name)
-		require.NoError(t, err)
-		_, _, missed, err := c.ExistsW(name + "-49")
-		require.NoError(t, err)
+		var changed, deleted <-chan zk.Event
+		if !raceDetector {
+			_, _, changed, err = c.GetW(name)
+			require.NoError(t, err)
+			_, _, deleted, err = c.ExistsW(name + "-49")
+			require.NoError(t, err)
+		}
 		end()
 		r.start()
 		var data []byte
@@ -195,10 +198,12 @@ func TestRealClientGoesOnAfterARestart(t *testing.T) {
 		require.Equal(t, "kept", string(data))
 		require.Equal(t, session, c.SessionID())
 		require.NoError(t, c.Delete(name+"-49", -1))
-		require.Equal(t, zk.EventNodeDeleted, event(t, missed).Type)
 		_, err = c.Set(name, nil, 0)
 		require.NoError(t, err)
-		require.Equal(t, zk.EventNodeDataChanged, event(t, changed).Type)
+		if !raceDetector {
+			require.Equal(t, zk.EventNodeDeleted, event(t, deleted).Type)
+			require.Equal(t, zk.EventNodeDataChanged, event(t, changed).Type)
+		}
 	}
 	names, _, err := r.client().Children("/")
 	require.NoError(t, err)
