@@ -69,7 +69,7 @@ func chaos(t *testing.T, seed uint64) {
 					}
 					p.cluster.Invalidate("t")
 				}
-				p.m.Sleep(5 * time.Millisecond)
+				p.m.Sleep(20 * time.Millisecond)
 			}
 		}))
 		programs = append(programs, x.spawn(fmt.Sprint("reader", id), func(p *program) {
@@ -155,7 +155,7 @@ func chaos(t *testing.T, seed uint64) {
 			total += len(acked[id])
 		}
 	})
-	require.Greater(t, total, 100, "seed %d: hardly anything was sent", seed)
+	require.Greater(t, total, 50, "seed %d: hardly anything was sent", seed)
 	require.Empty(t, x.exits, "seed %d", seed)
 }
 
