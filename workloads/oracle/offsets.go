@@ -139,7 +139,7 @@ func (o *Offsets) find(group, topic string, partition int32) *progress {
 
 func (o *Offsets) seat(at seat) *progress {
 	p := o.seats[at]
-	if p == nil && at.topic != "" {
+	if p == nil {
 		g := o.promise.group(at.group)
 		if g == nil || g.Loner {
 			return nil
@@ -283,11 +283,6 @@ func offsetText(o int64) string {
 	return itoa(o)
 }
 
-// uncommitted tells whether something was processed that a commit does not cover and should.
-func (p *progress) uncommitted() bool {
-	return p.group.Delivery == AtLeastOnce && p.moved > 0 && p.committed < p.done.base
-}
-
 // uncommitted reports whether a commit is due that has not come yet.
 func (p *progress) uncommitted() bool {
 	return p.group.CommitWithin > 0 && p.group.Delivery == AtLeastOnce && p.read && p.committed < p.done.base
@@ -295,9 +290,9 @@ func (p *progress) uncommitted() bool {
 
 // Waits tells what is still to be committed, "" when nothing is.
 func (o *Offsets) Waits() string {
-	for _, p := range o.seats {
-		if p.group.CommitWithin > 0 && p.uncommitted() {
-			return "a commit of " + p.seat.String()
+	for _, at := range sortedSeats(o.seats) {
+		if o.seats[at].uncommitted() {
+			return "a commit of " + at.String()
 		}
 	}
 	return ""
@@ -311,7 +306,7 @@ func (o *Offsets) Finish(end End) {
 	for _, at := range sortedSeats(o.seats) {
 		p := o.seats[at]
 		since := max(p.moved, o.calm.since)
-		if within := p.group.CommitWithin; within > 0 && p.uncommitted() && end.At > since+within {
+		if within := p.group.CommitWithin; p.uncommitted() && end.At > since+within {
 			o.Violate(end.At, DupB, "everything below offset %d of %v was processed by %v, but the committed offset is %s; the limit is %v",
 				p.done.base, at, p.moved, offsetText(p.committed), within)
 		}
