@@ -116,16 +116,19 @@ func RemoveDeleted(d machine.Disk, parent string) error {
 	return nil
 }
 
-// removeAll removes a directory of files.
+// removeAll removes a directory of files. Another task may be doing the same: what is gone is no error.
 func removeAll(d machine.Disk, dir string) error {
 	list, err := d.ReadDir(dir)
-	if err != nil {
-		return err
-	}
 	for _, info := range list {
-		if err := d.Remove(path.Join(dir, info.Name)); err != nil {
+		if err := d.Remove(path.Join(dir, info.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	return d.Remove(dir)
+	if err == nil {
+		err = d.Remove(dir)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }

@@ -139,13 +139,26 @@ func (l *Log) flush() error {
 	return indexes
 }
 
-// flushAndMark flushes and moves the recovery point up to the active segment, unless a sealed one has no index yet. Call with flushing.
+// markBytes is how much of the active segment may lie above the recovery point: recovery writes it again.
+const markBytes = 64 << 20
+
+// flushAndMark flushes and moves the recovery point up to the active segment, unless a sealed one has no index yet, and in steps of markBytes inside it. Call with flushing.
 func (l *Log) flushAndMark() error {
 	if err := l.flush(); err != nil {
 		return err
 	}
-	if base := l.dirty[len(l.dirty)-1].base; base > l.recovery {
-		return l.advance(base)
+	l.mu.Lock()
+	at := l.edge
+	l.mu.Unlock()
+	if at.pos < l.marked {
+		l.marked = 0 // another segment
+	}
+	switch {
+	case at.seg.base > l.recovery:
+		return l.advance(at.seg.base)
+	case at.pos-l.marked >= markBytes:
+		l.marked = at.pos
+		return l.advance(at.offset)
 	}
 	return nil
 }

@@ -49,6 +49,7 @@ type Log struct {
 
 	// Guarded by flushing.
 	recovery int64      // recovery point as checkpointed
+	marked   int64      // its position in the segment that flushes end in
 	dirty    []*segment // scratch of flush
 
 	// Guarded by appending.

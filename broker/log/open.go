@@ -77,6 +77,7 @@ func (l *Log) open(clean bool) (trusted bool, err error) {
 	last := l.active()
 	l.start, l.end, l.visible = max(l.segments[0].base, c.start), last.next, last.next
 	l.edge = mark{last, spot{last.next, last.size}}
+	l.marked = last.size
 	return trusted, nil
 }
 

@@ -96,6 +96,7 @@ func (l *Log) cut(s *segment, at spot) error {
 		return l.fence(err)
 	}
 	s.synced, s.fresh = at.pos, false
+	l.marked = min(l.marked, at.pos)
 	return nil
 }
 
