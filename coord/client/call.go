@@ -122,11 +122,12 @@ func (c *Client) begin(kind OpKind, path string) Call {
 
 // finish shows the call to the tap and wraps its error.
 func (c *Client) finish(record *Call, err error) error {
-	if err != nil {
+	switch {
+	case err == nil:
+	case record.Path == "":
+		err = fmt.Errorf("%s: %w", record.Kind, err)
+	default:
 		err = fmt.Errorf("%s %s: %w", record.Kind, record.Path, err)
-		if record.Path == "" {
-			err = fmt.Errorf("%s: %w", record.Kind, err)
-		}
 	}
 	if c.cfg.Tap != nil {
 		record.Session, record.Err, record.End = c.Session(), err, c.m.Uptime()

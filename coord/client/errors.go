@@ -38,7 +38,7 @@ type MultiError struct {
 }
 
 func (e *MultiError) Error() string {
-	return fmt.Sprintf("step %d (%s): %v", e.Index, e.Op.Path, e.Err)
+	return fmt.Sprintf("step %d (%s): %v", e.Index, e.Op, e.Err)
 }
 
 func (e *MultiError) Unwrap() error { return e.Err }
