@@ -22,7 +22,7 @@ const stopGrace = 2 * time.Second
 type Broker struct {
 	m        machine.Machine
 	cfg      Config
-	clean    bool // the last stop was regular: logs need no recovery
+	clean    bool // the last stop was regular: the logs that it closed need no recovery. The keeper's
 	listener net.Listener
 	self     brokerNode
 	rng      *rand.Rand // topic ids and where their partitions start; guarded by mu
@@ -168,9 +168,7 @@ func (b *Broker) Stop() error {
 		err = writeFile(b.m.Disk(), path.Join(b.cfg.DataDir, markerFile), "1\n")
 	}
 	if cl != nil {
-		if closeErr := cl.Close(); closeErr != nil && err == nil {
-			err = fmt.Errorf("leave the registry: %w", closeErr)
-		}
+		cl.Close() // if it cannot be told, the session ends by its time-out
 	}
 	if wasUp {
 		b.m.Trace(machine.Event{Kind: machine.BrokerDown, A: int64(b.cfg.ID)})

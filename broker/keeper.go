@@ -163,6 +163,7 @@ func (b *Broker) work(s *session, swept *bool) (did bool, err error) {
 			return false, err
 		}
 		*swept = true
+		b.clean = false // said of the logs that were there; what is opened from now on is not among them
 		b.mu.Lock()
 		b.serving = true
 		b.mu.Unlock()
