@@ -69,6 +69,7 @@ func (h *history) run() {
 	h.open = map[int64]bool{}
 	h.rig = newRig(h.t, h.seed, cfg)
 	r := h.rig
+	r.mark = h.draw.Int64N(2000)
 	defer r.w.Close()
 	r.cluster.OnEvent = func(_ *virtual.Computer, e *machine.Event) { h.see(e) }
 	for _, place := range []string{"append-slow", "append-unpublished", "flush-slow", "flush-unpublished", "roll-slow", "delete-slow", "read-one", "open-slow"} {

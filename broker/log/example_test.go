@@ -19,7 +19,7 @@ func Example() {
 	m, _ := host.New(host.Options{Root: filepath.Join(root, "machine")})
 	defer m.Shutdown()
 
-	l, err := log.Open(m, "data/visits-0", "visits", 0, log.Defaults(), false)
+	l, err := log.Open(m, "data/visits-0", "visits", 0, log.Config{}, false)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -48,7 +48,7 @@ func Example() {
 	fmt.Println("a moment later:", offset)
 
 	clean := l.Close() == nil
-	l, _ = log.Open(m, "data/visits-0", "visits", 0, log.Defaults(), clean)
+	l, _ = log.Open(m, "data/visits-0", "visits", 0, log.Config{}, clean)
 	fmt.Println("again up to", l.End())
 	l.Close()
 	// Output:

@@ -156,7 +156,7 @@ func (l *Log) flushAndMark() error {
 	switch {
 	case at.seg.base > l.recovery:
 		return l.advance(at.seg.base)
-	case at.pos-l.marked >= markBytes:
+	case at.pos-l.marked >= l.markEvery:
 		l.marked = at.pos
 		return l.advance(at.offset)
 	}

@@ -41,6 +41,8 @@ type Log struct {
 	subject string // "topic/partition", for traces and errors
 	cfg     Config
 
+	markEvery int64 // markBytes, or less in a test
+
 	flushing  machine.Mutex
 	appending machine.Mutex
 	mu        machine.Mutex

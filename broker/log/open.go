@@ -20,7 +20,7 @@ func Open(m machine.Machine, dir, topic string, partition int32, cfg Config, cle
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
-	l := &Log{m: m, disk: m.Disk(), dir: dir, subject: fmt.Sprintf("%s/%d", topic, partition), cfg: cfg.filled()}
+	l := &Log{m: m, disk: m.Disk(), dir: dir, subject: fmt.Sprintf("%s/%d", topic, partition), cfg: cfg.filled(), markEvery: markBytes}
 	l.flushing = m.NewMutex("log flush " + l.subject)
 	l.appending = m.NewMutex("log append " + l.subject)
 	l.mu = m.NewMutex("log " + l.subject)

@@ -29,6 +29,7 @@ type rig struct {
 	m       machine.Machine // of the running process
 	log     *Log
 	cfg     Config
+	mark    int64 // Log.markEvery, when > 0
 	events  []machine.Event
 	builder record.Builder
 	exit    error
@@ -77,6 +78,9 @@ func (r *rig) pass(d time.Duration) { r.w.Run(r.w.Now() + d) }
 func (r *rig) open(clean bool) error {
 	return r.do(func() (err error) {
 		r.log, err = Open(r.m, dir, "t", 0, r.cfg, clean)
+		if err == nil && r.mark > 0 {
+			r.log.markEvery = r.mark
+		}
 		return err
 	})
 }
