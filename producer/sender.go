@@ -1,6 +1,7 @@
 package producer
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -130,7 +131,12 @@ func (s *sender) launch(f *flight) error {
 }
 
 // notSent marks an error from before the request as what it is.
-func notSent(err error) error { return fmt.Errorf("%w: %w", client.ErrNotSent, err) }
+func notSent(err error) error {
+	if errors.Is(err, client.ErrNotSent) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", client.ErrNotSent, err)
+}
 
 func addBatch(req *kmsg.ProduceRequest, part *partition, bytes []byte) {
 	n := len(req.Topics)
