@@ -99,6 +99,10 @@ func (r *recovered) snapshot(m machine.Machine, dir string, number uint64) error
 	if err != nil {
 		return err
 	}
+	return r.load(name, number, b)
+}
+
+func (r *recovered) load(name string, number uint64, b []byte) (err error) {
 	if len(b) < snapHeader || string(b[:8]) != snapMagic || binary.BigEndian.Uint64(b[8:]) != number ||
 		binary.BigEndian.Uint64(b[16:]) != uint64(len(b)-snapHeader) || binary.BigEndian.Uint32(b[24:]) != snapSum(b) {
 		return fmt.Errorf("%w: %s is no valid snapshot (%d bytes); restore it from a copy", tree.ErrCorrupt, name, len(b))
@@ -118,6 +122,10 @@ func (r *recovered) replay(m machine.Machine, name string, number uint64) (torn 
 	if err != nil {
 		return "", err
 	}
+	return r.redo(name, number, b)
+}
+
+func (r *recovered) redo(name string, number uint64, b []byte) (torn string, err error) {
 	if len(b) < logHeader || string(b[:8]) != logMagic || crc32.Checksum(b[:24], castagnoli) != binary.BigEndian.Uint32(b[24:]) {
 		return fmt.Sprintf("%s has no valid header", name), nil
 	}
@@ -128,17 +136,17 @@ func (r *recovered) replay(m machine.Machine, name string, number uint64) (torn 
 	var txn tree.Txn
 	var effects []tree.Effect
 	for at := logHeader; at < len(b); {
-		if len(b)-at < recHeader {
+		payload, stored, end := record(b, at)
+		if payload == nil {
 			return fmt.Sprintf("%s ends inside a record at %d", name, at), nil
 		}
-		length := int(binary.BigEndian.Uint32(b[at:]))
-		start := at + recHeader
-		if length > maxRecord || length > len(b)-start {
-			return fmt.Sprintf("%s ends inside a record at %d", name, at), nil
-		}
-		payload := b[start : start+length]
-		sum = recordSum(sum, b[at:at+4], payload)
-		if sum != binary.BigEndian.Uint32(b[at+4:]) {
+		if sum = recordSum(sum, b[at:at+4], payload); sum != stored {
+			// A record of a later batch says that this one was durable, so it is not the torn end but damage.
+			next, nextSum, _ := record(b, end)
+			traced, n := binary.Varint(next)
+			if next != nil && recordSum(stored, b[end:end+4], next) == nextSum && n > 0 && traced > r.tree.Zxid() {
+				return "", fmt.Errorf("%w: %s is damaged at %d, in transactions that were acknowledged; restore it from a copy", tree.ErrCorrupt, name, at)
+			}
 			return fmt.Sprintf("%s has a record at %d whose checksum is wrong", name, at), nil
 		}
 		traced, n := binary.Varint(payload)
@@ -152,9 +160,21 @@ func (r *recovered) replay(m machine.Machine, name string, number uint64) (torn 
 			return "", fmt.Errorf("%s at %d: %w", name, at, err)
 		}
 		r.untraced = appendTrace(dropTraced(r.untraced, traced), &txn, effects)
-		at = start + length
+		at = end
 	}
 	return "", nil
+}
+
+// record finds the record at an offset; payload is nil when none is whole there.
+func record(b []byte, at int) (payload []byte, sum uint32, end int) {
+	if len(b)-at < recHeader {
+		return nil, 0, 0
+	}
+	length, start := int(binary.BigEndian.Uint32(b[at:])), at+recHeader
+	if length == 0 || length > maxRecord || length > len(b)-start {
+		return nil, 0, 0
+	}
+	return b[start : start+length], binary.BigEndian.Uint32(b[at+4:]), start + length
 }
 
 func readFile(m machine.Machine, name string) ([]byte, error) {

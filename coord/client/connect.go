@@ -68,6 +68,10 @@ func (c *Client) open(server string) (net.Conn, *jute.PacketReader) {
 // shake exchanges the connection's first packets and makes it the client's connection.
 func (c *Client) shake(conn net.Conn, packets *jute.PacketReader) error {
 	c.lock.Lock()
+	if c.phase != living && c.phase != closing {
+		c.lock.Unlock()
+		return ErrClosed
+	}
 	ask := jute.ConnectRequest{LastZxid: c.zxid, Timeout: int32(c.cfg.SessionTimeout.Milliseconds()), SessionID: c.session,
 		Password: append([]byte(nil), c.password[:]...), HasReadOnly: true}
 	c.lock.Unlock()
