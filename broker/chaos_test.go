@@ -35,7 +35,8 @@ func TestAckedRecordsSurviveChaos(t *testing.T) {
 	}
 }
 
-func chaos(t *testing.T, seed uint64) {
+// chaos lives one seed and returns the world's hash.
+func chaos(t *testing.T, seed uint64) uint64 {
 	x := newWorld(t, seed)
 	x.config = func(c *broker.Config) {
 		c.Log = log.Config{SegmentBytes: 2000, FlushInterval: 20 * time.Millisecond, IndexInterval: 100}
@@ -157,6 +158,12 @@ func chaos(t *testing.T, seed uint64) {
 	})
 	require.Greater(t, total, 50, "seed %d: hardly anything was sent", seed)
 	require.Empty(t, x.exits, "seed %d", seed)
+	return x.w.Hash()
+}
+
+func TestSameSeedSameHash(t *testing.T) {
+	require.Equal(t, chaos(t, 1000), chaos(t, 1000))
+	require.NotEqual(t, chaos(t, 1000), chaos(t, 1001))
 }
 
 // TestDiskErrorEndsTheBroker: after a failed fsync nobody may trust the log; the broker says so, ends, and recovers.
