@@ -85,7 +85,6 @@ type stopped struct {
 	require int64 // the log must reach so far when it is recovered
 	why     string
 	extra   bool // an append had failed: whole batches may follow the end
-	bytes   int64
 }
 
 // NewDisks watches no disk yet. now reads the world's time.
@@ -168,7 +167,7 @@ func (d *Disks) latest(b *brokerDisk, ever bool) int64 {
 func (d *Disks) traced(b *brokerDisk, e *history.Event) {
 	t := &e.Trace
 	switch t.Kind {
-	case machine.LogOpened, machine.LogVisible, machine.LogFailed:
+	case machine.LogOpened, machine.LogVisible, machine.LogFailed, machine.LogDeleted:
 	default:
 		return
 	}
@@ -184,6 +183,14 @@ func (d *Disks) traced(b *brokerDisk, e *history.Event) {
 		d.follow(l)
 		for _, fn := range d.onVisible {
 			fn(l, t.A)
+		}
+	case machine.LogDeleted:
+		if i, ok := l.segment(t.A); ok && !l.segs[i].dead {
+			for _, fn := range d.onRemove {
+				fn(l, l.segs[i])
+			}
+			l.segs[i].dead = true
+			l.shorten()
 		}
 	case machine.LogFailed:
 		l.failed = true
@@ -250,15 +257,16 @@ func (d *Disks) flushed(l *diskLog) int64 {
 func (d *Disks) durable(l *diskLog) (end int64, why string) { return d.reach(l, true) }
 
 func (d *Disks) reach(l *diskLog, names bool) (end int64, why string) {
-	if len(l.segs) == 0 {
+	segs := l.live()
+	if len(segs) == 0 {
 		return 0, "there is no segment"
 	}
-	first := len(l.segs) - 1
-	for first > 0 && !l.segs[first-1].sealed {
+	first := len(segs) - 1
+	for first > 0 && !segs[first-1].sealed {
 		first--
 	}
-	end = l.segs[first].base
-	for i, s := range l.segs[first:] {
+	end = segs[first].base
+	for i, s := range segs[first:] {
 		switch {
 		case s.base != end:
 			return end, "the next segment begins at " + strconv.FormatInt(s.base, 10)
@@ -266,7 +274,7 @@ func (d *Disks) reach(l *diskLog, names bool) (end int64, why string) {
 			return end, "the name of " + s.path + " is not durable"
 		}
 		end = s.next()
-		if f, ok := l.on.model.File(s.path); first+i+1 < len(l.segs) && (!ok || s.pos != f.Size) {
+		if f, ok := l.on.model.File(s.path); first+i+1 < len(segs) && (!ok || s.pos != f.Size) {
 			return end, s.path + " is not durable from position " + strconv.FormatInt(s.pos, 10) + " on"
 		}
 	}
@@ -275,12 +283,13 @@ func (d *Disks) reach(l *diskLog, names bool) (end int64, why string) {
 
 // cached reads the whole log as processes see it: batches without a gap, where they end, and what is in the way there ("": nothing).
 func (d *Disks) cached(l *diskLog) (batches []logBatch, start, end int64, wrong string) {
-	if len(l.segs) == 0 {
+	segs := l.live()
+	if len(segs) == 0 {
 		return nil, 0, 0, ""
 	}
-	start = l.segs[0].base
+	start = segs[0].base
 	end = start
-	for _, s := range l.segs {
+	for _, s := range segs {
 		if s.base != end {
 			return batches, start, end, s.path + " begins there, the segment before ends at " + strconv.FormatInt(end, 10)
 		}
@@ -345,9 +354,7 @@ func (d *Disks) happened(b *brokerDisk, e simdisk.Event) {
 				fn(l, l.segs[i])
 			}
 			l.segs = slices.Delete(l.segs, i, i+1)
-			if l.before != nil && i == 0 {
-				l.before.shorten(l.segs)
-			}
+			l.shorten()
 		}
 	case simdisk.Synced:
 		if found && l.open {
@@ -371,11 +378,20 @@ func (l *diskLog) segment(base int64) (int, bool) {
 	return slices.BinarySearchFunc(l.segs, base, func(s *segmentScan, o int64) int { return cmp.Compare(s.base, o) })
 }
 
-// shorten takes note that the first segment was removed.
-func (s *stopped) shorten(rest []*segmentScan) {
-	if len(rest) > 0 && rest[0].base > s.start {
-		s.start = rest[0].base
+// shorten takes note that the oldest segments were removed since the log stopped.
+func (l *diskLog) shorten() {
+	if live := l.live(); l.before != nil && len(live) > 0 && live[0].base > l.before.start {
+		l.before.start = live[0].base
 	}
+}
+
+// live are the segments without the dead ones, which are the oldest.
+func (l *diskLog) live() []*segmentScan {
+	i := 0
+	for i < len(l.segs) && l.segs[i].dead {
+		i++
+	}
+	return l.segs[i:]
 }
 
 // renamed takes note of a log's directory that gets another name, which is how a log is deleted.
@@ -422,9 +438,6 @@ func (d *Disks) stop(b *brokerDisk, power bool) {
 		if power || l.failed {
 			s.require, s.why = s.durable, "it was flushed"
 		}
-		for _, b := range s.batches {
-			s.bytes += int64(b.size)
-		}
 		l.before, l.open = s, false
 		for _, fn := range d.onStop {
 			fn(l)
@@ -456,8 +469,10 @@ func parseLogDir(dir string) (place, bool) {
 
 // LogStart is the first offset that the partition's log holds on whichever disk has it. It implements Disk.
 func (d *Disks) LogStart(topic string, partition int32) int64 {
-	if l := d.at(place{topic, partition}); l != nil && len(l.segs) > 0 {
-		return l.segs[0].base
+	if l := d.at(place{topic, partition}); l != nil {
+		if live := l.live(); len(live) > 0 {
+			return live[0].base
+		}
 	}
 	return 0
 }

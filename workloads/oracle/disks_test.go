@@ -12,8 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"faultline/broker/log"
-	batches "faultline/broker/record"
+	wire "faultline/broker/record"
 	"faultline/sim"
+	simdisk "faultline/sim/disk"
 	"faultline/sim/machine"
 	"faultline/sim/virtual"
 	"faultline/workloads/history"
@@ -240,7 +241,7 @@ func (f *forger) truncate(size int64) {
 }
 
 func TestDiskOraclesAreSilentOnTheRealLog(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range uint64(60) {
 		draw := rand.New(rand.NewPCG(seed, 7))
 		topic := Topic{RetentionTime: -1, RetentionBytes: -1}
 		switch draw.IntN(3) {
@@ -260,7 +261,7 @@ func TestDiskOraclesAreSilentOnTheRealLog(t *testing.T) {
 			}))
 		}
 		open(false)
-		var builder batches.Builder
+		var builder wire.Builder
 		for range 40 {
 			switch n := draw.IntN(20); {
 			case n < 11:
@@ -297,6 +298,72 @@ func TestDiskOraclesAreSilentOnTheRealLog(t *testing.T) {
 			}
 		}
 		require.Empty(t, b.found(), "seed %d", seed)
+		b.w.Close()
+	}
+}
+
+// The real log with everything at once: appends, flushes and retention run while the disk fails, and crashes come at any moment.
+func TestDiskOraclesAreSilentOnTheRealLogInChaos(t *testing.T) {
+	for seed := range uint64(10) {
+		draw := rand.New(rand.NewPCG(seed, 8))
+		topic := Topic{RetentionTime: -1, RetentionBytes: 3000}
+		if seed%2 == 0 {
+			topic = Topic{RetentionTime: 200 * time.Millisecond, RetentionBytes: -1}
+		}
+		b := newBench(t, seed, topic)
+		cfg := log.Config{SegmentBytes: 800, IndexInterval: 200, FlushInterval: 5 * time.Millisecond, FlushMessages: 20,
+			RetentionTime: topic.RetentionTime, RetentionBytes: topic.RetentionBytes}
+		live := func(clean bool) {
+			l, err := log.Open(b.m, benchDir, "visits", 0, cfg, clean)
+			if err != nil {
+				return // the disk fails; a crash ends it
+			}
+			for range 2 {
+				sizes := rand.New(rand.NewPCG(draw.Uint64(), 1))
+				b.m.Go("append", func() {
+					var builder wire.Builder
+					for {
+						builder.Reset(0)
+						for range 1 + sizes.IntN(3) {
+							builder.Add(b.m.Now().UnixMilli(), nil, make([]byte, sizes.IntN(300)), nil)
+						}
+						p, _ := builder.Finish()
+						l.Append(p, log.AppendOptions{})
+						b.m.Sleep(time.Duration(sizes.IntN(3000)) * time.Microsecond)
+					}
+				})
+			}
+			for {
+				b.m.Sleep(20 * time.Millisecond)
+				l.Retain()
+			}
+		}
+		for round := range 8 {
+			faulty := draw.IntN(2) == 0
+			if faulty {
+				ops := []simdisk.Ops{simdisk.OpSync, simdisk.OpWrite, simdisk.OpSync | simdisk.OpWrite | simdisk.OpRename | simdisk.OpSyncDir, simdisk.OpCreate | simdisk.OpRemove | simdisk.OpTruncate}
+				f := simdisk.Fault{ID: fmt.Sprint(round), Kind: simdisk.Error, Ops: ops[draw.IntN(len(ops))], Probability: 0.02}
+				if draw.IntN(3) == 0 {
+					f = simdisk.Fault{ID: fmt.Sprint(round), Kind: simdisk.Full, Bytes: int64(draw.IntN(40000))}
+				}
+				require.NoError(t, b.c.Disk().Inject(f))
+			}
+			b.c.Go("live", func() { live(false) })
+			b.pass(time.Duration(draw.IntN(400_000)) * time.Microsecond)
+			if faulty {
+				b.c.Disk().Heal(fmt.Sprint(round))
+			}
+			if draw.IntN(2) == 0 {
+				b.crash()
+			} else {
+				b.power()
+			}
+		}
+		b.c.Go("live", func() { live(false) })
+		b.rec.PhaseBegan(history.Heal)
+		b.pass(2 * time.Second)
+		require.Empty(t, b.found(), "seed %d", seed)
+		require.True(t, b.disks.brokers[0].order[0].open)
 		b.w.Close()
 	}
 }

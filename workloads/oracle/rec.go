@@ -262,7 +262,7 @@ func (o *Recoveries) unchanged(l *diskLog, end End) {
 	d := o.disks
 	d.follow(l)
 	var known []logBatch
-	for _, s := range l.segs {
+	for _, s := range l.live() {
 		known = append(known, s.batches...)
 	}
 	batches, _, reached, wrong := d.cached(l)

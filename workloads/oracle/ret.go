@@ -7,7 +7,8 @@ import (
 	"faultline/workloads/history"
 )
 
-// Retention judges what goes from the brokers' disks (RET), at the moment when a segment's file loses its name.
+// Retention judges what goes from the brokers' disks (RET), at the moment when the broker says that a segment goes and when its file
+// loses its name.
 //
 // Verified, for a log that is open: the segment is the oldest; its newest record is older than the retention time by that broker's wall clock (the latest
 // reading of the last 30 s: the decision comes a little before the deed), or the log without it still has as many bytes as the policy keeps; all
@@ -73,6 +74,10 @@ func (o *Retention) removed(l *diskLog, s *segmentScan) {
 	}
 	whole := segmentScan{base: s.base, path: s.path, batches: append([]logBatch(nil), s.batches...), pos: s.pos}
 	_ = whole.scan(&o.disks.buf, f.ReadAt, f.Size)
+	older := l.segs[:i]
+	for len(older) > 0 && older[0].dead {
+		older = older[1:]
+	}
 	last := i == len(l.segs)-1
 
 	tell := func(format string, args ...any) {
@@ -84,7 +89,7 @@ func (o *Retention) removed(l *diskLog, s *segmentScan) {
 	}
 	if !l.open {
 		// The log is being opened, and may be in any state that a crash can leave.
-		if len(whole.batches) == 0 || i > 0 && o.behindDamage(l, i) {
+		if len(whole.batches) == 0 || len(older) > 0 && o.behindDamage(l, i) {
 			return
 		}
 	}
@@ -92,16 +97,16 @@ func (o *Retention) removed(l *diskLog, s *segmentScan) {
 		return // a roll that failed takes its file back
 	}
 	switch {
-	case last && len(l.segs) == 1:
+	case last && len(older) == 0:
 		tell("no segment is left to append to")
 	case last:
 		tell("it is the active one")
-	case i > 0:
-		tell("an older one, %d, is still there", l.segs[0].base)
+	case len(older) > 0:
+		tell("an older one, %d, is still there", older[0].base)
 	case l.open && whole.next() > l.visible:
 		tell("only what lies below %d is visible", l.visible)
 	default:
-		if why := o.keeps(l, &whole, f.Size); why != "" {
+		if why := o.keeps(l, &whole); why != "" {
 			tell("%s", why)
 		}
 	}
@@ -116,7 +121,7 @@ func (o *Retention) behindDamage(l *diskLog, i int) bool {
 }
 
 // keeps says why the policy keeps the oldest segment, "" when it does not.
-func (o *Retention) keeps(l *diskLog, s *segmentScan, size int64) string {
+func (o *Retention) keeps(l *diskLog, s *segmentScan) string {
 	t := o.topics[l.topic]
 	if t == nil {
 		return ""
@@ -126,14 +131,20 @@ func (o *Retention) keeps(l *diskLog, s *segmentScan, size int64) string {
 	if keep >= 0 && newest >= 0 && now-newest > keep.Milliseconds() {
 		return ""
 	}
-	total := o.bytes(l)
-	if b := l.before; b != nil {
-		total = max(total, b.bytes) // what the decision was made on
+	rest := o.behind(l, s.base)
+	if b := l.before; b != nil { // the decision may be older than the crash, and the log was longer then
+		was := int64(0)
+		for _, x := range b.batches {
+			if x.base >= s.next() {
+				was += int64(x.size)
+			}
+		}
+		rest = max(rest, was)
 	}
-	if t.RetentionBytes > 0 && total-size >= t.RetentionBytes {
+	if t.RetentionBytes > 0 && rest >= t.RetentionBytes {
 		return ""
 	}
-	why := fmt.Sprintf("the log has %d bytes", total)
+	why := fmt.Sprintf("the log behind it has %d bytes", rest)
 	if t.RetentionBytes > 0 {
 		why += fmt.Sprintf(" of %d that are kept", t.RetentionBytes)
 	}
@@ -151,9 +162,13 @@ func retentionTime(t *Topic) time.Duration {
 	return t.RetentionTime
 }
 
-func (o *Retention) bytes(l *diskLog) int64 {
+// behind is the size of the segments after the one with the base offset.
+func (o *Retention) behind(l *diskLog, base int64) int64 {
 	total := int64(0)
 	for _, s := range l.segs {
+		if s.base <= base {
+			continue
+		}
 		if f, ok := l.on.model.File(s.path); ok {
 			total += f.Size
 		}
@@ -164,12 +179,8 @@ func (o *Retention) bytes(l *diskLog) int64 {
 // look notes whether the oldest segment should go, and tells when it has stayed too long.
 func (o *Retention) look(l *diskLog) {
 	now := o.disks.now()
-	due := l.open && !l.failed && len(l.segs) > 1 && o.topics[l.topic] != nil
-	if due {
-		first := l.segs[0]
-		f, ok := l.on.model.File(first.path)
-		due = ok && first.sealed && first.next() <= l.visible && o.surplus(l, first, f.Size)
-	}
+	live := l.live()
+	due := l.open && !l.failed && len(live) > 1 && o.topics[l.topic] != nil && live[0].sealed && live[0].next() <= l.visible && o.surplus(l, live[0])
 	if !due {
 		l.crowded = none
 		return
@@ -180,18 +191,18 @@ func (o *Retention) look(l *diskLog) {
 	since := max(l.crowded, o.calm, l.since)
 	if o.Within > 0 && o.disks.heal != none && now-max(since, o.disks.heal) > o.Within {
 		o.Violate(now, Retain, "%s on %s: segment %d..%d should have been removed, but has stayed for %v since nothing disturbs", l.place, l.on.machine,
-			l.segs[0].base, l.segs[0].next()-1, now-since)
+			live[0].base, live[0].next()-1, now-since)
 		l.crowded = now
 	}
 }
 
 // surplus tells whether the policy has no room for the oldest segment, by the machine's present wall clock.
-func (o *Retention) surplus(l *diskLog, s *segmentScan, size int64) bool {
+func (o *Retention) surplus(l *diskLog, s *segmentScan) bool {
 	t := o.topics[l.topic]
 	if keep, newest := retentionTime(t), s.newest(); keep >= 0 && newest >= 0 && l.on.wall().UnixMilli()-newest > keep.Milliseconds() {
 		return true
 	}
-	return t.RetentionBytes > 0 && o.bytes(l)-size >= t.RetentionBytes
+	return t.RetentionBytes > 0 && o.behind(l, s.base) >= t.RetentionBytes
 }
 
 // Finish looks whether every log kept its bounds.
@@ -204,7 +215,7 @@ func (o *Retention) Finish(end End) {
 			if !l.open || o.disks.deleted[l.topic] {
 				continue
 			}
-			if len(l.segs) == 0 {
+			if len(l.live()) == 0 {
 				o.Violate(end.At, Retain, "%s on %s has no segment to append to", l.place, b.machine)
 				continue
 			}
