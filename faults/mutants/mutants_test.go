@@ -1,6 +1,11 @@
 package mutants
 
 import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/go/packages"
 
 	"faultline/scenarios"
 )
@@ -19,6 +25,16 @@ func TestEveryMutantAppliesAndCompiles(t *testing.T) {
 	all, err := All()
 	require.NoError(t, err)
 	require.NotEmpty(t, all)
+	var paths []string
+	for _, m := range all {
+		for _, p := range m.Packages() {
+			if !slices.Contains(paths, p) {
+				paths = append(paths, p)
+			}
+		}
+	}
+	loaded, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedDeps | packages.NeedTypes | packages.NeedExportFile, Dir: root}, paths...)
+	require.NoError(t, err)
 	for _, m := range all {
 		t.Run(m.Row, func(t *testing.T) {
 			require.Contains(t, scenarios.Names(), m.Scenario)
@@ -29,14 +45,59 @@ func TestEveryMutantAppliesAndCompiles(t *testing.T) {
 				require.NoError(t, err)
 				require.NotEqual(t, string(before), string(text), "the edit of %s changes nothing", file)
 			}
-			overlay, err := m.Overlay(root, t.TempDir())
-			require.NoError(t, err)
-			build := exec.Command("go", append([]string{"build", "-overlay", overlay}, m.Packages()...)...)
-			build.Dir = root
-			out, err := build.CombinedOutput()
-			require.NoError(t, err, "%s", out)
+			for _, p := range loaded {
+				check(t, p, edited)
+			}
 		})
 	}
+}
+
+// check type-checks a package with the edited files in place of its own.
+func check(t *testing.T, p *packages.Package, edited map[string][]byte) {
+	require.Empty(t, p.Errors, "the package without the bug")
+	fset := token.NewFileSet()
+	var files []*ast.File
+	changed := false
+	for _, name := range p.CompiledGoFiles {
+		var text any
+		for file, with := range edited {
+			if strings.HasSuffix(filepath.ToSlash(name), "/"+file) {
+				text, changed = with, true
+			}
+		}
+		f, err := parser.ParseFile(fset, name, text, 0)
+		require.NoError(t, err)
+		files = append(files, f)
+	}
+	if !changed {
+		return
+	}
+	conf := types.Config{Importer: imports(p.Imports)}
+	_, err := conf.Check(p.PkgPath, fset, files, nil)
+	require.NoError(t, err)
+}
+
+// imports finds the packages that a package imports already. A planted bug needs no others.
+type imports map[string]*packages.Package
+
+func (all imports) Import(path string) (*types.Package, error) {
+	if p := all[path]; p != nil {
+		return p.Types, nil
+	}
+	return nil, fmt.Errorf("a planted bug may not import %s", path)
+}
+
+func TestOverlayBuilds(t *testing.T) {
+	m, err := Find("C18")
+	require.NoError(t, err)
+	overlay, err := m.Overlay(root, t.TempDir())
+	require.NoError(t, err)
+	build := exec.Command("go", "build", "-overlay", overlay, "./consumer")
+	build.Dir = root
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	_, err = m.Overlay(t.TempDir(), t.TempDir())
+	require.ErrorIs(t, err, ErrNoSource)
 }
 
 func TestRowsStandInTheirOrder(t *testing.T) {
