@@ -30,7 +30,8 @@ const adminPause = 50 * time.Millisecond // between two tries
 
 // main connects, creates the scenario's topics and stays for what comes later.
 func (a *admin) main(p *running) error {
-	a.coord = coord.Connect(p, coord.Config{Servers: a.r.coordAddrs(), SessionTimeout: 10 * time.Second, Name: "admin"})
+	_, zk := p.taps()
+	a.coord = coord.Connect(p, coord.Config{Servers: a.r.coordAddrs(), SessionTimeout: 10 * time.Second, Tap: zk, Name: "admin"})
 	a.kafka = client.NewCluster(p, a.r.brokerAddrs(), client.Config{ClientID: p.Name(), RequestTimeout: 5 * time.Second})
 	for i := range a.r.sc.Topology.Topics {
 		t := &a.r.sc.Topology.Topics[i]

@@ -44,9 +44,10 @@ func (r *run) coordinate(p *running) error {
 // serve runs a broker.
 func (r *run) serve(p *running, id int32) error {
 	c := r.sc.Topology.Brokers
+	_, zk := p.taps()
 	b, err := broker.Start(p, broker.Config{
 		ID: id, Port: brokerPort, Coord: r.coordAddrs(), SessionTimeout: c.SessionTimeout.V().D(), DataDir: "broker",
-		RetentionInterval: c.RetentionInterval.V().D(),
+		RetentionInterval: c.RetentionInterval.V().D(), CoordTap: zk,
 	})
 	if err != nil {
 		return err
