@@ -13,7 +13,7 @@ import (
 	"faultline/sim/virtual"
 )
 
-var seeds = flag.Int("seeds", 6, "worlds of each chaos test")
+var seeds = flag.Int("seeds", 4, "worlds of each chaos test")
 
 // storm troubles the world for d: crashes, power losses, pauses and partitions of everybody, a few at a time, all healed at the end.
 func (x *world) storm(rng *rand.Rand, members []*virtual.Computer, d time.Duration, lossy bool) {
