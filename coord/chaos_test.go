@@ -72,7 +72,7 @@ type version struct {
 var chaosPaths = []string{"/a", "/b", "/a/x", "/b/y", "/a/z"}
 
 func chaos(t *testing.T, seed uint64) *storm {
-	s := &storm{world: newWorld(t, seed), rng: rand.New(rand.NewPCG(seed, 77)), history: map[string][]version{}, applied: map[string]bool{},
+	s := &storm{world: newWorldOf(t, sim.Config{Seed: seed, Policy: sim.Policy(seed % 3)}), rng: rand.New(rand.NewPCG(seed, 77)), history: map[string][]version{}, applied: map[string]bool{},
 		never: map[string]bool{}, lease: map[int64]time.Duration{}, calls: map[string]int{}}
 	defer s.w.Close()
 	s.cfg.SnapshotEvery = 10 + s.rng.IntN(100)
@@ -88,8 +88,11 @@ func chaos(t *testing.T, seed uint64) *storm {
 	var clients []*virtual.Computer
 	for i := range 4 {
 		c := s.c.Add(fmt.Sprint("c", i))
-		c.Boot(s.clientProgram)
+		c.Boot(s.clientProgram(c))
 		clients = append(clients, c)
+	}
+	for _, c := range s.c.Computers() {
+		c.DriftClock(s.rng.Int64N(40_001) - 20_000)
 	}
 	for range 4 {
 		s.plan(clients)
@@ -138,7 +141,7 @@ func (s *storm) ensureUp() {
 
 // plan draws one kind of fault that comes again and again until the calm.
 func (s *storm) plan(clients []*virtual.Computer) {
-	kind := s.rng.IntN(8)
+	kind := s.rng.IntN(9)
 	pause := time.Duration(1+s.rng.IntN(10)) * time.Second
 	var next func()
 	next = func() {
@@ -165,7 +168,7 @@ func (s *storm) plan(clients []*virtual.Computer) {
 				} else {
 					c.PowerLoss()
 				}
-				s.w.At(s.w.Now()+short, func() { c.Boot(s.clientProgram) })
+				s.w.At(s.w.Now()+short, func() { c.Boot(s.clientProgram(c)) })
 			}
 		case 4:
 			c.Pause()
@@ -177,6 +180,8 @@ func (s *storm) plan(clients []*virtual.Computer) {
 			heal := s.c.Net.Block("zk", c.Name())
 			s.w.At(s.w.Now()+long, heal)
 		case 7:
+			s.c.Computers()[s.rng.IntN(5)].JumpClock(short*100 - long*20)
+		case 8:
 			ops := []disk.Ops{disk.OpWrite, disk.OpSync, disk.OpSyncDir, disk.OpCreate, disk.OpRename}[s.rng.IntN(5)]
 			s.values++
 			s.zk.Disk().Inject(disk.Fault{ID: fmt.Sprint("io", s.values), Kind: disk.Error, Ops: ops, Probability: 0.3, Count: 1})
@@ -211,7 +216,11 @@ func (s *storm) traced(e *machine.Event) {
 }
 
 // clientProgram makes random calls, with a new session whenever the old one expired.
-func (s *storm) clientProgram(m machine.Machine) error {
+func (s *storm) clientProgram(comp *virtual.Computer) func(m machine.Machine) error {
+	return func(m machine.Machine) error { return s.client(comp, m) }
+}
+
+func (s *storm) client(comp *virtual.Computer, m machine.Machine) error {
 	rng := m.Rand("test/calls")
 	for {
 		c := client.Connect(m, client.Config{Servers: []string{"zk:2181"}, SessionTimeout: time.Duration(3+rng.IntN(4)) * time.Second,
@@ -222,8 +231,8 @@ func (s *storm) clientProgram(m machine.Machine) error {
 			start := s.w.Now()
 			err := s.call(m, c, rng, value)
 			s.calls[fmt.Sprint(errors.Unwrap(err))]++
-			if left := c.Lease(); left > 0 {
-				s.lease[c.Session()] = max(s.lease[c.Session()], s.w.Now()+left)
+			if session, until := c.Session(), c.LeaseUntil(); until > 0 {
+				s.lease[session] = max(s.lease[session], comp.Clock().World(until))
 			}
 			if client.Unknown(err) {
 				limbo = append(limbo, value)

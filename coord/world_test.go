@@ -25,11 +25,11 @@ type world struct {
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
-	cfg := sim.Config{Seed: seed}
-	if debugTrace {
-		cfg.Trace = func(e *sim.Entry) { fmt.Println(e.String()) }
-	}
-	w := sim.New(cfg)
+	return newWorldOf(t, sim.Config{Seed: seed})
+}
+
+func newWorldOf(t *testing.T, cfg sim.Config) *world {
+	w, seed := sim.New(cfg), cfg.Seed
 	x := &world{t: t, w: w, c: virtual.New(w, virtual.Config{})}
 	x.follow.reset()
 	x.c.OnEvent = func(c *virtual.Computer, e *machine.Event) {
@@ -176,5 +176,3 @@ func (e *events) take() []string {
 	e.seen = nil
 	return seen
 }
-
-var debugTrace bool
