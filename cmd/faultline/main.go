@@ -22,7 +22,10 @@ type exit int
 
 func (e exit) Error() string { return fmt.Sprintf("exit %d", int(e)) }
 
-func main() {
+func main() { os.Exit(run()) }
+
+// run is the program; it returns the exit code.
+func run() int {
 	root := &cobra.Command{
 		Use:   "faultline",
 		Short: "A log system in a simulated world: run fault scenarios, replay failures from their seed, draw throughput",
@@ -39,11 +42,10 @@ Exit codes: 0 all clean, 1 a promise was broken or could not be judged, 2 bad us
 	var code exit
 	switch {
 	case err == nil:
-		os.Exit(exitClean)
+		return exitClean
 	case errors.As(err, &code):
-		os.Exit(int(code))
-	default:
-		fmt.Fprintln(os.Stderr, "faultline:", err)
-		os.Exit(exitUsage)
+		return int(code)
 	}
+	fmt.Fprintln(os.Stderr, "faultline:", err)
+	return exitUsage
 }
