@@ -76,9 +76,15 @@ func (f *flushedLog) before(at time.Duration) int64 {
 }
 
 func (o *Unflushed) visible(l *diskLog, end int64) {
-	if durable := o.note(l); durable < end && l.open {
+	if durable := o.note(l); durable < end && l.open && o.there(l, end) {
 		o.Violate(o.disks.now(), Dirty, "%s on %s made records up to %d visible, but only those below %d are flushed", l.place, l.on.machine, end-1, durable)
 	}
+}
+
+// there tells whether the log's files have everything below the offset; if not, Recoveries tells what is wrong.
+func (o *Unflushed) there(l *diskLog, end int64) bool {
+	_, _, reached, _ := o.disks.cached(l)
+	return reached >= end
 }
 
 // Observe takes an event of the run.
@@ -121,7 +127,8 @@ func (o *Unflushed) shown(e *history.Event, at place, p *kmsg.FetchResponseTopic
 		return
 	}
 	// An answer from before the log was last opened, or from a broker that is down now, may be of a time that is not known any more.
-	if l := o.disks.at(at); l == nil || !l.open || l.since >= e.Kafka.Start {
+	// One that shows what is not on disk at all is for others to judge.
+	if l := o.disks.at(at); l == nil || !l.open || l.since >= e.Kafka.Start || !o.there(l, end) {
 		return
 	}
 	o.Violate(e.At, Dirty, "%s was shown that %s reaches %d, but only records below %d were flushed at %v", e.Machine, at, end, f.before(arrived), arrived)
