@@ -17,8 +17,8 @@ import (
 //     the topic exists; a commit that a consumer reports as acknowledged is there;
 //   - GEN: the partition has an owner then, and when the tap shows whose request it was, that session is the owner's.
 //
-// Verified at the end of a healed run: what was processed is committed within Group.CommitWithin (DUPB: the uncommitted window is
-// bounded).
+// Verified at the end of a healed run: what the present owner processed is committed within Group.CommitWithin (DUPB: the uncommitted
+// window is bounded).
 //
 // Not verified: groups without claims (Loner); C<=P for at-most-once, which commits first (Delivery judges it).
 type Offsets struct {
@@ -37,8 +37,10 @@ type progress struct {
 	seat
 	group     *Group
 	done      window        // processed, or legally left out
-	moved     time.Duration // when the first unprocessed offset moved last
-	read      bool          // something was processed
+	claimant  string        // the consumer whose claim is the latest; empty when it gave it up or is gone
+	machine   string        // and where it runs
+	due       int64         // it processed everything below since it claimed, and should commit that; none
+	moved     time.Duration // since when
 	committed int64         // none
 	back      int64         // commits may go back as far as this; none
 	last      commit
@@ -67,10 +69,9 @@ func (o *Offsets) Observe(e *history.Event) {
 	switch e.Kind {
 	case history.Processed:
 		if p := o.find(e.Group, e.Topic, e.Partition); p != nil {
-			before := p.done.base
 			p.done.add(e.Offset)
-			if p.done.base != before {
-				p.moved, p.read = e.At, true
+			if e.Consumer == p.claimant && e.Offset >= p.due {
+				p.due, p.moved = e.Offset+1, e.At
 			}
 		}
 	case history.Sought:
@@ -83,6 +84,13 @@ func (o *Offsets) Observe(e *history.Event) {
 	case history.CoordCalled:
 		o.called(e)
 	default:
+		if e.Kind == history.MachineCrashed || e.Kind == history.MachineExited {
+			for _, p := range o.seats {
+				if p.machine == e.Machine {
+					p.claimant, p.machine, p.due = "", "", none
+				}
+			}
+		}
 		o.calm.observe(e)
 	}
 }
@@ -107,6 +115,15 @@ func (o *Offsets) traced(e *history.Event) {
 		}
 	case machine.ConsumerReset:
 		o.reset(e)
+	case machine.ConsumerClaimed, machine.ConsumerReleased:
+		at, _ := parseSeat(t.Subject)
+		switch p := o.seat(at); {
+		case p == nil:
+		case t.Kind == machine.ConsumerClaimed:
+			p.claimant, p.machine, p.due = t.Detail, e.Machine, none
+		case p.claimant == t.Detail:
+			p.claimant, p.machine, p.due = "", "", none
+		}
 	case machine.ConsumerCommitted:
 		at, ok := parseSeat(t.Subject)
 		if p := o.seat(at); ok && p != nil && p.committed < t.A && (p.back < 0 || p.committed < p.back) {
@@ -144,7 +161,7 @@ func (o *Offsets) seat(at seat) *progress {
 		if g == nil || g.Loner {
 			return nil
 		}
-		p = &progress{seat: at, group: g, committed: none, back: none}
+		p = &progress{seat: at, group: g, due: none, committed: none, back: none}
 		o.seats[at] = p
 	}
 	return p
@@ -164,6 +181,7 @@ func (o *Offsets) reset(e *history.Event) {
 	if !ok || p == nil {
 		return
 	}
+	p.due = none // what it left out need not be committed before something follows
 	from, to := t.A, t.B
 	start, end := o.extent(at.place)
 	first := from < 0
@@ -285,7 +303,7 @@ func offsetText(o int64) string {
 
 // uncommitted reports whether a commit is due that has not come yet.
 func (p *progress) uncommitted() bool {
-	return p.group.CommitWithin > 0 && p.group.Delivery == AtLeastOnce && p.read && p.committed < p.done.base
+	return p.group.CommitWithin > 0 && p.group.Delivery == AtLeastOnce && p.committed < p.due
 }
 
 // Waits tells what is still to be committed, "" when nothing is.
@@ -307,8 +325,8 @@ func (o *Offsets) Finish(end End) {
 		p := o.seats[at]
 		since := max(p.moved, o.calm.since)
 		if within := p.group.CommitWithin; p.uncommitted() && end.At > since+within {
-			o.Violate(end.At, DupB, "everything below offset %d of %v was processed by %v, but the committed offset is %s; the limit is %v",
-				p.done.base, at, p.moved, offsetText(p.committed), within)
+			o.Violate(end.At, DupB, "%s processed everything below offset %d of %v by %v, but the committed offset is %s; the limit is %v",
+				p.claimant, p.due, at, p.moved, offsetText(p.committed), within)
 		}
 	}
 }

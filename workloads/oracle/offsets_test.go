@@ -102,13 +102,18 @@ func TestOffsetsAreCommittedByTheOwner(t *testing.T) {
 func TestOffsetsAreCommittedInTheEnd(t *testing.T) {
 	soon := func(p *Promise) { p.Groups[0].CommitWithin = 5 * time.Second }
 	story := threeRead + "commit g/t/0 2; phase heal; "
-	fires(t, offsetsOf(soon), DupB, "everything below offset 3 of g/t/0 was processed by 0s, but the committed offset is 2; the limit is 5s", story+"+6s")
+	fires(t, offsetsOf(soon), DupB, "c1 processed everything below offset 3 of g/t/0 by 0s, but the committed offset is 2; the limit is 5s", story+"+6s")
 	silent(t, offsetsOf(soon), story+"+4s")
 	silent(t, offsetsOf(soon), story+"+6s; commit g/t/0 3")
 	silent(t, offsetsOf(soon), story+"+6s; fault 1 x; healed 1 x")
 	silent(t, offsetsOf(soon), threeRead+"+6s")
 	silent(t, offsetsOf(), story+"+6s")
 	silent(t, offsetsOf(soon), "start coord; own g/t/1 c1 7; claimed c1 g/t/1 -1; reset c1 g/t/1 -1 0; phase heal; +6s") // nothing to commit
+	// The next owner processes it again; who is gone commits nothing; what a reset left out can wait.
+	silent(t, offsetsOf(soon), story+"crash c1; own g/t/0 c2 8; claimed c2 g/t/0 2; +6s")
+	silent(t, offsetsOf(soon), story+"released c1 g/t/0; +6s")
+	silent(t, offsetsOf(soon), story+"b1 log.appended t/0 - 3 9; b1 log.deleted t/0 - 0 8; reset c1 g/t/0 3 8; +6s")
+	fires(t, offsetsOf(soon), DupB, "c2 processed everything below offset 3", story+"crash c1; own g/t/0 c2 8; claimed c2 g/t/0 2; processed c2 g/t/0 2 0/2; +6s")
 	o := offsetsOf(soon)
 	newStory(t, o).tell(story)
 	if o.Waits() != "a commit of g/t/0" {
