@@ -38,7 +38,9 @@ func (r *raw) write(packets ...[]byte) {
 }
 
 func (r *raw) connect(ask jute.ConnectRequest) (jute.ConnectReply, error) {
-	ask.Timeout = 6000
+	if ask.Timeout == 0 {
+		ask.Timeout = 6000
+	}
 	r.write(ask.Append(nil))
 	var answer jute.ConnectReply
 	packet, err := r.in.Next()
@@ -109,6 +111,38 @@ func TestMovedSessionClosesTheOldConnectionAndWhatItStillSends(t *testing.T) {
 		x.run(5 * time.Second)
 		require.True(t, done)
 	}
+}
+
+func TestLateSessionThatSpeaksWhileTheLogIsSlowIsReprieved(t *testing.T) {
+	x := newWorld(t, 1)
+	x.up()
+	done := false
+	x.c.Add("a").Boot(func(m machine.Machine) error {
+		m.Sleep(time.Second)
+		late, other := dial(t, m), dial(t, m)
+		_, err := late.connect(jute.ConnectRequest{Timeout: 2000})
+		require.NoError(t, err)
+		_, err = other.connect(jute.ConnectRequest{})
+		require.NoError(t, err)
+		m.Sleep(1900 * time.Millisecond)
+		require.NoError(t, x.zk.Disk().Inject(disk.Fault{ID: "slow", Kind: disk.Slow, Ops: disk.OpSync, Delay: time.Second, Count: 1}))
+		create := jute.Request{Xid: 1, Op: jute.OpCreate, Path: "/busy"}
+		other.write(create.Append(nil))
+		m.Sleep(500 * time.Millisecond) // its deadline and the grace pass while the log is busy
+		ping := jute.Request{Xid: jute.XidPing, Op: jute.OpPing}
+		late.write(ping.Append(nil))
+		reply, err := late.next(jute.OpPing)
+		require.NoError(t, err)
+		require.Equal(t, jute.XidPing, reply.Xid)
+		require.Zero(t, x.follow.expired)
+		_, err = late.next(0) // silent from now on
+		require.Error(t, err)
+		require.Equal(t, 1, x.follow.expired)
+		done = true
+		return nil
+	})
+	x.run(20 * time.Second)
+	require.True(t, done)
 }
 
 func TestStrangersAndLiarsAreTurnedAway(t *testing.T) {
