@@ -108,7 +108,7 @@ var forbidden = []string{"os", "os/exec", "os/signal", "sync", "math/rand", "cry
 var selectors = map[string][]string{
 	"time": {"Duration", "Time", "Month", "Location", "UTC", "Date", "Unix", "UnixMilli", "UnixMicro", "Nanosecond", "Microsecond", "Millisecond", "Second",
 		"Minute", "Hour", "RFC3339", "RFC3339Nano", "ParseDuration"},
-	"net":          {"Conn", "Listener", "Addr", "Error", "ErrClosed", "Buffers", "SplitHostPort", "JoinHostPort"},
+	"net":          {"Conn", "Listener", "Addr", "TCPAddr", "Error", "ErrClosed", "Buffers", "SplitHostPort", "JoinHostPort"},
 	"math/rand/v2": {"Rand", "Source", "Zipf", "New", "NewPCG", "NewZipf"},
 	"fmt":          {"Sprint", "Sprintf", "Sprintln", "Errorf", "Fprintf", "Fprint", "Fprintln", "Append", "Appendf", "Appendln", "Stringer", "Sscanf", "Sscan"},
 }

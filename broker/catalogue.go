@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -107,7 +108,8 @@ func decodeTopic(name string, data []byte) (*topic, error) {
 	for i := range t.leaders {
 		t.leaders[i] = -1
 	}
-	for key, brokers := range n.Partitions {
+	for _, key := range slices.Sorted(maps.Keys(n.Partitions)) {
+		brokers := n.Partitions[key]
 		p, err := strconv.Atoi(key)
 		if err != nil || p < 0 || p >= len(t.leaders) {
 			return nil, fmt.Errorf("registration of topic %s: partition %q of %d", name, key, len(t.leaders))
@@ -116,6 +118,7 @@ func decodeTopic(name string, data []byte) (*topic, error) {
 			t.leaders[p] = brokers[0]
 		}
 	}
+	// order: sorted below
 	for key, value := range n.Config {
 		t.settings = append(t.settings, setting{key, value})
 	}

@@ -34,6 +34,7 @@ func assign(partitions []int32, members map[string]int, member string) []share {
 	p = slices.Compact(p)
 
 	var c []entity
+	// order: sorted below
 	for m, streams := range members {
 		for s := range streams {
 			c = append(c, entity{m, s})

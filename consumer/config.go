@@ -125,6 +125,7 @@ func checkName(what, name string) error {
 
 func sortedTopics[V any](topics map[string]V) []string {
 	names := make([]string, 0, len(topics))
+	// order: sorted below
 	for t := range topics {
 		names = append(names, t)
 	}

@@ -49,6 +49,7 @@ func (c *Cluster) peer(addr string) *peer {
 // addrs lists the addresses of known peers, sorted.
 func (c *Cluster) addrs() []string {
 	out := make([]string, 0, len(c.peers))
+	// order: sorted below
 	for a := range c.peers {
 		out = append(out, a)
 	}

@@ -62,6 +62,7 @@ func (c *Client) fired(e jute.Event) {
 // rearm asks the new connection to leave all watches again. Under lock.
 func (c *Client) rearm() {
 	paths := make([]string, 0, len(c.armed))
+	// order: sorted below
 	for path := range c.armed {
 		paths = append(paths, path)
 	}

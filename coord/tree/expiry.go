@@ -59,6 +59,7 @@ func (e *Expiry) Next() (at time.Duration, ok bool) {
 	if e.suspected {
 		return e.confirm, true
 	}
+	// order: the least deadline is the same in any order
 	for _, d := range e.sessions {
 		if !d.condemned && (!ok || d.deadline < at) {
 			at, ok = d.deadline, true
@@ -75,6 +76,7 @@ func (e *Expiry) Check(now time.Duration) []int64 {
 	}
 	if now-at > e.grace {
 		e.suspected = false
+		// order: each is set by itself
 		for _, d := range e.sessions {
 			if !d.condemned {
 				d.deadline = now + d.timeout
@@ -88,6 +90,7 @@ func (e *Expiry) Check(now time.Duration) []int64 {
 	}
 	e.suspected = false
 	var ids []int64
+	// order: sorted below
 	for id, d := range e.sessions {
 		if !d.condemned && d.deadline <= e.suspect {
 			d.condemned = true

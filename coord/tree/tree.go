@@ -82,6 +82,7 @@ func (t *Tree) Session(id int64) (timeout time.Duration, password [jute.Password
 // Sessions lists the ids of the live sessions, sorted.
 func (t *Tree) Sessions() []int64 {
 	ids := make([]int64, 0, len(t.sessions))
+	// order: sorted below
 	for id := range t.sessions {
 		ids = append(ids, id)
 	}
@@ -96,6 +97,7 @@ func (t *Tree) Ephemerals(id int64) []string {
 		return nil
 	}
 	paths := make([]string, 0, len(s.ephemerals))
+	// order: sorted below
 	for p := range s.ephemerals {
 		paths = append(paths, p)
 	}

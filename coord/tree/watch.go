@@ -64,6 +64,7 @@ func (w *Watches) add(session int64, k watchKey) {
 
 // Drop forgets all watches of a session: its connection is gone.
 func (w *Watches) Drop(session int64) {
+	// order: each is dropped from a list of its own
 	for k := range w.of[session] {
 		table := w.table(k.child)
 		list := table[k.path]
