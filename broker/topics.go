@@ -1,0 +1,202 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+
+	"faultline/broker/log"
+	coord "faultline/coord/client"
+	"faultline/sim/machine"
+)
+
+// syncTopics brings the topics known here and the open logs in line with the registry.
+func (b *Broker) syncTopics(s *session) error {
+	b.mu.Lock()
+	s.list = false
+	b.mu.Unlock()
+	fail := func(err error) error {
+		b.mu.Lock()
+		s.list = true
+		b.mu.Unlock()
+		return err
+	}
+	names, _, err := s.client.Children(topicsPath, true)
+	if err != nil {
+		return fail(err)
+	}
+	for _, name := range names {
+		b.mu.Lock()
+		known := b.topics[name] != nil && !s.dirty[name]
+		delete(s.dirty, name)
+		b.mu.Unlock()
+		if known {
+			continue
+		}
+		data, _, err := s.client.Get(topicsPath+"/"+name, true)
+		if errors.Is(err, coord.ErrNoNode) {
+			if err := b.setTopic(name, nil); err != nil {
+				return fail(err)
+			}
+			continue
+		}
+		if err != nil {
+			b.mu.Lock()
+			s.dirty[name] = true
+			b.mu.Unlock()
+			return fail(err)
+		}
+		t, err := decodeTopic(name, data)
+		if err != nil {
+			// Not ours to mend, and no reason to touch its logs. The watch tells when it changes.
+			b.unreadable[name] = true
+			continue
+		}
+		delete(b.unreadable, name)
+		if err := b.setTopic(name, t); err != nil {
+			b.mu.Lock()
+			s.dirty[name] = true
+			b.mu.Unlock()
+			return fail(err)
+		}
+	}
+	b.mu.Lock()
+	gone := slices.DeleteFunc(slices.Clone(b.names), func(n string) bool {
+		_, found := slices.BinarySearch(names, n)
+		return found
+	})
+	b.mu.Unlock()
+	for _, name := range gone {
+		if err := b.setTopic(name, nil); err != nil {
+			return fail(err)
+		}
+	}
+	return nil
+}
+
+// setTopic makes t the state of the topic (nil: deleted): logs that it takes away are dropped, those that it brings are opened.
+func (b *Broker) setTopic(name string, t *topic) error {
+	b.mu.Lock()
+	old := b.topics[name]
+	var drop, leave []*partition
+	if old != nil {
+		for i, p := range old.local {
+			switch {
+			case p == nil:
+			case t == nil || t.id != old.id:
+				drop = append(drop, p)
+			case i < len(t.leaders) && t.leaders[i] == b.cfg.ID:
+				t.local[i] = p
+			default:
+				leave = append(leave, p)
+			}
+		}
+		delete(b.byID, old.id)
+		delete(b.topics, name)
+	}
+	if t != nil {
+		b.topics[name], b.byID[t.id] = t, t
+	}
+	i, found := slices.BinarySearch(b.names, name)
+	switch {
+	case t != nil && !found:
+		b.names = slices.Insert(b.names, i, name)
+	case t == nil && found:
+		b.names = slices.Delete(b.names, i, i+1)
+	}
+	b.changed.Broadcast()
+	b.mu.Unlock()
+
+	for _, p := range drop {
+		b.waits.fire(p) // they look again and find it gone
+		if err := b.dropPartition(p); err != nil {
+			return err
+		}
+	}
+	for _, p := range leave {
+		b.waits.fire(p)
+		if p.log != nil {
+			p.log.Close() // the bytes stay; opened again, it is recovered
+		}
+	}
+	if len(drop) > 0 {
+		b.m.Trace(machine.Event{Kind: machine.TopicRemoved, Subject: name})
+	}
+	if t == nil {
+		return nil
+	}
+	for id := range t.leaders {
+		if t.leaders[id] != b.cfg.ID || t.local[id] != nil { // only this task writes local
+			continue
+		}
+		p, err := b.openPartition(t, int32(id))
+		if errors.Is(err, machine.ErrNoSpace) && b.isUp() {
+			return err // wait for space
+		}
+		if err != nil {
+			return fatal{err}
+		}
+		b.mu.Lock()
+		t.local[id] = p
+		b.changed.Broadcast()
+		b.mu.Unlock()
+	}
+	return nil
+}
+
+func (b *Broker) isUp() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.up
+}
+
+func (b *Broker) dropPartition(p *partition) error {
+	var err error
+	if p.log != nil {
+		err = p.log.Delete()
+	} else {
+		err = dropDir(b.m.Disk(), path.Join(b.cfg.DataDir, partitionDir(p.topic.name, p.id)))
+	}
+	if err != nil && !errors.Is(err, log.ErrClosed) {
+		return fatal{fmt.Errorf("drop %s/%d: %w", p.topic.name, p.id, err)}
+	}
+	return nil
+}
+
+// sweep drops, at the start, the logs of topics that were deleted while this broker was down.
+func (b *Broker) sweep() error {
+	d := b.m.Disk()
+	infos, err := d.ReadDir(b.cfg.DataDir)
+	if err != nil {
+		return fatal{err}
+	}
+	removed := ""
+	for _, info := range infos {
+		name, _, ok := parsePartitionDir(info.Name)
+		if !ok || !info.IsDir || b.unreadable[name] {
+			continue
+		}
+		dir := path.Join(b.cfg.DataDir, info.Name)
+		b.mu.Lock()
+		t := b.topics[name]
+		b.mu.Unlock()
+		if t != nil {
+			text, err := readFile(d, path.Join(dir, topicIDFile))
+			if err != nil {
+				continue // if it is ours it was opened, and if not it holds nothing
+			}
+			if id, err := decodeTopicIDFile(text); err != nil || id == t.id {
+				continue
+			}
+		}
+		if err := dropDir(d, dir); err != nil {
+			return fatal{fmt.Errorf("drop the log of a deleted topic: %w", err)}
+		}
+		if removed != name {
+			b.m.Trace(machine.Event{Kind: machine.TopicRemoved, Subject: name})
+			removed = name
+		}
+	}
+	return nil
+}
