@@ -43,7 +43,7 @@ func (q *queue[T]) dropBelow(number int64) {
 	q.n = max(0, q.n-int(number-q.base))
 	q.base = number
 	// Give memory back after a backlog.
-	if len(q.buf) > 1024 && q.n < len(q.buf)/8 {
+	if len(q.buf) > 1<<14 && q.n < len(q.buf)/8 {
 		small := queue[T]{base: q.base, buf: make([]T, len(q.buf)/4)}
 		for i := q.base; i < q.end(); i++ {
 			*small.push() = *q.at(i)
