@@ -33,10 +33,9 @@ func (f *runFlags) loadScenarios(args []string) ([]*scenario.Scenario, error) {
 			f.files[sc.Name] = a
 		}
 		if f.input != "" {
-			if _, err := os.Stat(f.input); err != nil {
+			if err := sc.UseInput(f.input); err != nil {
 				return nil, fmt.Errorf("--input: %w", err)
 			}
-			sc.Workload.Kind, sc.Workload.Input = "lines", f.input
 		}
 		out = append(out, sc)
 	}

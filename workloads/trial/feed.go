@@ -2,6 +2,7 @@ package trial
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"time"
 
@@ -45,3 +46,21 @@ func (r *run) maxLine() int {
 
 // batchOverhead is more than a batch of one record adds to its value: batch header, record header, id.
 const batchOverhead = 512
+
+// mostLag is how many records the slowest group may be behind before producers wait: what the scenario says, and no more than half of what a
+// partition keeps, so that retention never takes what is still to be read.
+func (r *run) mostLag() int64 {
+	most := int64(r.sc.Workload.MaxLag.V())
+	if most == math.MaxInt64 {
+		return most
+	}
+	for i := range r.sc.Topology.Topics {
+		if keep := int64(r.sc.Topology.Topics[i].RetentionBytes.V()); keep != math.MaxInt64 {
+			most = min(most, max(1, keep/2/(r.longest+recordOverhead)))
+		}
+	}
+	return most
+}
+
+// recordOverhead is more than a record adds to key and value, its share of a small batch included.
+const recordOverhead = 96

@@ -96,7 +96,7 @@ func (r *run) produce(p *running, index int, c *scenario.Producer) error {
 	topics := r.sc.Topology.Topics
 	headers := []record.RecordHeader{{Key: []byte(idHeader), Value: make([]byte, 8)}}
 	for seq := int64(0); !stop && !r.feed.Over(); {
-		if r.tally.lag() >= int64(r.sc.Workload.MaxLag.V()) {
+		if r.tally.lag() >= r.mostLag() {
 			p.Sleep(lagPause)
 			due = p.Uptime()
 			continue
@@ -110,6 +110,7 @@ func (r *run) produce(p *running, index int, c *scenario.Producer) error {
 		topic := topics[int(seq)%len(topics)].Name
 		seq++
 		key, value := h.Key(), h.Value()
+		r.longest = max(r.longest, int64(len(key)+len(value)))
 		r.rec.Sent(p.who, id, p.Name(), topic, -1, history.HashRecord(key, value))
 		binary.BigEndian.PutUint64(headers[0].Value, uint64(id))
 		err := pr.Send(producer.Record{Topic: topic, Partition: -1, Key: key, Value: value, Headers: headers}, func(res producer.Result) {
