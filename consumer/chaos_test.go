@@ -94,6 +94,15 @@ func TestChaosAtLeastOnce(t *testing.T) {
 	})
 }
 
+// The application commits, at any moment of a rebalance.
+func TestChaosManualCommit(t *testing.T) {
+	chaos(t, func(x *world) {
+		x.tune = func(c *consumer.Config) { c.AutoCommit = false }
+	}, func(x *world) {
+		x.until(40*time.Second, "everything delivered", func() bool { return x.w.Now() > 45*time.Second && x.delivered() })
+	})
+}
+
 // Every misfortune that the code marks, on top of the storm; and a budget of retries that does not last.
 func TestChaosWithFailpoints(t *testing.T) {
 	chaos(t, func(x *world) {

@@ -29,6 +29,7 @@ type claim struct {
 	notBefore  time.Duration // no fetch until this Uptime. Group.mu
 	committed  int64         // the registry's offset as last known, -1: none. Group.committing
 	version    int32         // of its node, -1: none. Group.committing
+	last       bool          // it is given up: its commits from now on are the last. Group.committing
 }
 
 // cursor is an unbroken run through a claimed partition: a Seek begins another one. Chunks carry the cursor that they were fetched for, and
@@ -113,14 +114,20 @@ func (g *Group) giveBackAll(s *session, claims []*claim) {
 	}
 }
 
-// begin makes the claims active: from now on their records are fetched and handed over. It fails when the session died or the
-// group began to close; then the claims must be given back.
+// begin makes the claims active: from now on their records are fetched and handed over. It fails when the session died or is not
+// surely alive, or the group began to close; then the claims must be given back.
 func (g *Group) begin(s *session, claims []*claim, as *membership) error {
 	g.m.Failpoint("fault/consumer/begin")
+	s.renew()
 	g.mu.Lock()
 	if s.dead.Load() || g.closing {
 		g.mu.Unlock()
 		return errClosing
+	}
+	if !s.holds() {
+		// The process may have stood still since it claimed, for so long that somebody else owns the partitions by now.
+		g.mu.Unlock()
+		return errLapsed
 	}
 	for _, c := range claims {
 		c.position = c.committed

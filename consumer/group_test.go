@@ -11,6 +11,7 @@ import (
 	coordclient "faultline/coord/client"
 	"faultline/producer"
 	"faultline/sim/machine"
+	"faultline/sim/virtual"
 )
 
 func (x *world) duplicates() int {
@@ -155,6 +156,47 @@ func TestManualCommitCommitsWhatWasProcessed(t *testing.T) {
 	x.until(10*time.Second, "done", func() bool { return done })
 	require.EqualValues(t, 10, x.offsets[path])
 	require.Empty(t, x.owned())
+}
+
+// A commit whose answer got lost is settled before its partitions go to somebody else: written again afterwards it would be a commit of the last owner.
+func TestStalledCommitEndsBeforeTheRelease(t *testing.T) {
+	for seed := range uint64(20) {
+		x := newWorld(t, 100+seed, 2).up()
+		require.NoError(t, x.c.Arm("fault/consumer/commit-again", virtual.Misfortune{Chance: 1, Delay: time.Second}))
+		x.topic("t", 8)
+		x.produce("p", "t", 4000, time.Millisecond)
+		x.on("c0", func(m machine.Machine) {
+			g, err := consumer.Join(m, consumer.Config{Group: "g", ID: "c0", Coord: []string{"zk:2181"}, Topics: map[string]int{"t": 1}, SessionTimeout: x.session, CoordTap: fence{x}})
+			require.NoError(t, err)
+			m.Go("app", func() {
+				for {
+					if _, err := g.Streams("t")[0].Next(); err != nil {
+						return
+					}
+				}
+			})
+			for {
+				_ = g.Commit() // some fail
+				m.Sleep(5 * time.Millisecond)
+			}
+		})
+		x.run(2 * time.Second)
+		x.zk.Crash()
+		x.member(x.c.Add("c1"), 0, map[string]int{"t": 1})
+		x.run(time.Second)
+		x.coordUp()
+		x.until(10*time.Second, "owned by both", func() bool {
+			n := 0
+			for _, owner := range x.owners {
+				if owner == x.sessions["c1"] {
+					n++
+				}
+			}
+			return n == 4 && len(x.owned()) == 8
+		})
+		x.run(time.Second)
+		x.w.Close()
+	}
 }
 
 func TestSeekMovesBackAndForth(t *testing.T) {

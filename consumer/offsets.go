@@ -70,16 +70,25 @@ const maxTargets = 64
 // then, so no offset is written by somebody who lost the partition. The version of the offset's node is checked too: a write of
 // unknown outcome cannot take effect after a later one.
 //
-// It goes on until every target is written, or its claim is lost, or the session is over. Called with committing held. ErrNotCommitted.
+// The version of an owner node tells nothing: every one begins at 0. So a member must not write once it has deleted its node, for another may stand there; release
+// and commit exclude each other by the lock, and a claim that is being given up gets its last commit from release alone.
+//
+// It goes on until every target is written, or its claim is gone, or the session is over. Called with committing held. ErrNotCommitted.
 func (g *Group) commit(s *session, targets []target) error {
 	var failed error
 	for {
 		batch := targets[:0]
+		g.mu.Lock()
 		for _, t := range targets {
-			if t.due() {
+			switch {
+			case !t.due():
+			case t.c.gone && !t.c.last:
+				failed = fmt.Errorf("%s: %w: the partition is being given up", t.c.subject, ErrNotCommitted)
+			default:
 				batch = append(batch, t)
 			}
 		}
+		g.mu.Unlock()
 		targets = batch
 		if len(targets) == 0 {
 			return failed
@@ -118,6 +127,7 @@ func (g *Group) commit(s *session, targets []target) error {
 				return fmt.Errorf("%s and %d more: %w: %w", batch[0].c.subject, len(targets)-1, ErrNotCommitted, err)
 			}
 			if err = g.lookAgain(s, batch); err == nil {
+				g.m.Failpoint("fault/consumer/commit-again")
 				break
 			}
 		}
@@ -127,12 +137,14 @@ func (g *Group) commit(s *session, targets []target) error {
 // lookAgain reads the committed offsets of the targets and notes those that turn out to be written.
 func (g *Group) lookAgain(s *session, targets []target) error {
 	for _, t := range targets {
-		if err := s.client.EnsurePath(g.paths.offsets + "/" + t.c.topic); err != nil {
-			return err
-		}
 		known := t.c.version
 		if err := g.readOffset(s, t.c); err != nil {
 			return err
+		}
+		if t.c.version < 0 {
+			if err := s.client.EnsurePath(g.paths.offsets + "/" + t.c.topic); err != nil {
+				return err
+			}
 		}
 		if t.c.committed == t.next && t.c.version == known+1 {
 			g.committed(t)

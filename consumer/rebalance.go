@@ -103,11 +103,16 @@ func (g *Group) release(s *session) (err error) {
 	if len(claims) == 0 {
 		return nil
 	}
-	if g.autoCommits() && !g.m.Failpoint("fault/consumer/release-commit") {
-		g.committing.Lock()
-		err = g.commit(s, g.processedOf(claims))
-		g.committing.Unlock()
+	// A commit that is under way ends first. It may have waited long for its answer; written again when somebody else has claimed the
+	// partition, it would be a commit of the last owner.
+	g.committing.Lock()
+	for _, c := range claims {
+		c.last = true
 	}
+	if g.autoCommits() && !g.m.Failpoint("fault/consumer/release-commit") {
+		err = g.commit(s, g.processedOf(claims))
+	}
+	g.committing.Unlock()
 	g.giveBackAll(s, claims)
 	return err
 }

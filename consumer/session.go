@@ -25,6 +25,8 @@ var (
 	errTaken = errors.New("owned by another session")
 	// errClosing ends a step that makes no sense in a group that is about to close.
 	errClosing = errors.New("the group is closing")
+	// errLapsed ends a step that only the owner may take: the session may be over.
+	errLapsed = errors.New("the session's lease ran out")
 	// errMisfortune is what a failpoint reports.
 	errMisfortune = errors.New("failpoint")
 )

@@ -17,6 +17,7 @@ import (
 	"faultline/broker/log"
 	"faultline/consumer"
 	"faultline/coord"
+	coordclient "faultline/coord/client"
 	"faultline/producer"
 	"faultline/sim"
 	"faultline/sim/machine"
@@ -35,9 +36,10 @@ type world struct {
 	session time.Duration
 	tune    func(*consumer.Config)
 
-	owners   map[string]int64 // owner path -> session, as the server applied it
-	offsets  map[string]int64 // offset path -> committed
-	sessions map[string]int64 // member -> session that it says it has
+	owners   map[string]int64    // owner path -> session, as the server applied it
+	tenures  map[string][]tenure // owner path -> who had it when
+	offsets  map[string]int64    // offset path -> committed
+	sessions map[string]int64    // member -> session that it says it has
 	claims   map[string]map[string]bool
 	sent     map[string]bool // values acked
 	got      map[string]int  // values handed over -> times
@@ -54,7 +56,7 @@ func newWorld(t *testing.T, seed uint64, brokers int) *world {
 	w := sim.New(sim.Config{Seed: seed})
 	x := &world{t: t, w: w, c: virtual.New(w, virtual.Config{}), session: 2 * time.Second,
 		owners: map[string]int64{}, offsets: map[string]int64{}, sessions: map[string]int64{}, claims: map[string]map[string]bool{},
-		sent: map[string]bool{}, got: map[string]int{}, leaving: map[string]bool{}, at: map[string]string{}}
+		sent: map[string]bool{}, got: map[string]int{}, tenures: map[string][]tenure{}, leaving: map[string]bool{}, at: map[string]string{}}
 	x.c.OnEvent = x.event
 	x.c.OnExit = func(c *virtual.Computer, err error) {
 		if err != nil {
@@ -85,6 +87,7 @@ func (x *world) event(c *virtual.Computer, e *machine.Event) {
 	case machine.ZnodeCreated, machine.ZnodeSet:
 		if strings.Contains(e.Subject, "/owners/") && e.A != 0 && e.Kind == machine.ZnodeCreated {
 			x.owners[e.Subject] = e.A
+			x.tenures[e.Subject] = append(x.tenures[e.Subject], tenure{e.A, x.w.Now(), -1})
 		}
 		if i := strings.Index(e.Subject, "/offsets/"); i >= 0 && strings.Count(e.Subject[i:], "/") == 3 {
 			n, err := strconv.ParseInt(e.Detail, 10, 64)
@@ -95,6 +98,9 @@ func (x *world) event(c *virtual.Computer, e *machine.Event) {
 		}
 	case machine.ZnodeDeleted:
 		delete(x.owners, e.Subject)
+		if ts := x.tenures[e.Subject]; len(ts) > 0 {
+			ts[len(ts)-1].to = x.w.Now()
+		}
 	case machine.ConsumerJoined:
 		x.sessions[e.Detail] = e.A
 	case machine.ConsumerRebalance:
@@ -109,6 +115,35 @@ func (x *world) event(c *virtual.Computer, e *machine.Event) {
 		}
 		if x.keep {
 			x.handed = append(x.handed, fmt.Sprintf("%s %s@%d", e.Detail, rest, e.A))
+		}
+	}
+}
+
+// tenure is the time in which a session owned a partition, by the server's account; to is -1 while it does.
+type tenure struct {
+	session  int64
+	from, to time.Duration
+}
+
+// fence is a tap that checks that every commit was written while its session owned the partition.
+type fence struct{ x *world }
+
+func (f fence) Done(c coordclient.Call) {
+	if c.Kind != coordclient.OpMulti || c.Err != nil {
+		return
+	}
+	x := f.x
+	end := x.w.Now()
+	begin := end - (c.End - c.Start)
+	for _, op := range c.Ops {
+		if op.Kind == coordclient.OpCheck {
+			continue
+		}
+		owner := strings.Replace(op.Path, "/offsets/", "/owners/", 1)
+		if !slices.ContainsFunc(x.tenures[owner], func(t tenure) bool {
+			return t.session == c.Session && t.from <= end && (t.to < 0 || t.to >= begin)
+		}) {
+			x.fault("session %x wrote %s to %s between %v and %v, when it was not the owner: %v", c.Session, op.Data, op.Path, begin, end, x.tenures[owner])
 		}
 	}
 }
@@ -218,7 +253,7 @@ func (x *world) place(topic string, partition int32, offset int64, value string)
 func (x *world) member(c *virtual.Computer, work time.Duration, topics map[string]int) {
 	c.Boot(func(m machine.Machine) error {
 		cfg := consumer.Config{Group: "g", ID: c.Name(), Coord: []string{"zk:2181"}, Topics: topics, SessionTimeout: x.session,
-			AutoCommit: true, CommitInterval: 300 * time.Millisecond, RequestTimeout: 2 * time.Second}
+			AutoCommit: true, CommitInterval: 300 * time.Millisecond, RequestTimeout: 2 * time.Second, CoordTap: fence{x}}
 		if x.tune != nil {
 			x.tune(&cfg)
 		}
@@ -245,7 +280,12 @@ func (x *world) member(c *virtual.Computer, work time.Duration, topics map[strin
 			}
 		}
 		for !x.leaving[c.Name()] {
-			m.Sleep(10 * time.Millisecond)
+			if cfg.AutoCommit {
+				m.Sleep(10 * time.Millisecond)
+			} else {
+				_ = g.Commit() // the chaos tests know what may fail
+				m.Sleep(300 * time.Millisecond)
+			}
 		}
 		return g.Close()
 	})

@@ -5,6 +5,7 @@ var Places = []string{
 	"fault/consumer/begin",
 	"fault/consumer/claimed",
 	"fault/consumer/commit",
+	"fault/consumer/commit-again",
 	"fault/consumer/fetched",
 	"fault/consumer/rebalance",
 	"fault/consumer/release",
