@@ -46,8 +46,9 @@ type run struct {
 	ended      bool
 	cut        bool
 	end        oracle.End
-	sources    int // producer incarnations so far: numbers their records
-	producers  int // machines that produce
+	sources    int   // producer incarnations so far: numbers their records
+	longest    int64 // bytes of the longest message so far
+	producers  int   // machines that produce
 	closers    []io.Closer
 }
 
