@@ -15,7 +15,7 @@ import (
 const (
 	inputRate      = 10_000  // messages a second, at least
 	inputRetention = 8 << 20 // bytes that each partition keeps
-	inputLag       = 20_000  // messages that the slowest group may be behind
+	inputLag       = 2_000   // messages that the slowest group may be behind: it must catch up within the heal phase, however slowly it works
 )
 
 // UseInput makes each line of a file a message, instead of the scenario's workload. What partitions keep and how far producers may get ahead is
