@@ -20,7 +20,9 @@ import (
 // Verified at the end of a healed run: what the present owner processed is committed within Group.CommitWithin (DUPB: the uncommitted
 // window is bounded).
 //
-// Not verified: groups without claims (Loner); C<=P for at-most-once, which commits first (Delivery judges it).
+// With at-most-once, which commits first, C<=P says that nothing is committed that the log does not hold yet.
+//
+// Not verified: groups without claims (Loner).
 type Offsets struct {
 	Findings
 	promise *Promise
@@ -241,6 +243,9 @@ func (o *Offsets) committed(e *history.Event, at seat) {
 	if p.group.Delivery == AtLeastOnce && v > p.done.base {
 		o.Violate(e.At, CommitP, "offset %d of %v is committed, but offset %d was never processed", v, at, p.done.base)
 		p.done.moveBase(min(v, p.done.base+windowLimit)) // told once
+	}
+	if _, end := o.extent(at.place); p.group.Delivery == AtMostOnce && end > 0 && v > end && v > p.committed {
+		o.Violate(e.At, CommitP, "offset %d of %v is committed, but the log ends at %d: what comes next is lost without being handed over", v, at, end)
 	}
 	own, owned := o.reg.owners[at]
 	if !owned {

@@ -30,7 +30,8 @@ func TestOffsetsOfWhatWasProcessed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) { fires(t, offsetsOf(), CommitP, c.says, threeRead+c.story) })
 	}
 	// At-most-once commits first.
-	silent(t, offsetsOf(atMostOnce), threeRead+"commit g/t/0 50")
+	silent(t, offsetsOf(atMostOnce), threeRead+"b1 log.appended t/0 - 3 50; commit g/t/0 50")
+	fires(t, offsetsOf(atMostOnce), CommitP, "offset 51 of g/t/0 is committed, but the log ends at 50", threeRead+"b1 log.appended t/0 - 3 50; commit g/t/0 51")
 	silent(t, offsetsOf(func(p *Promise) { p.Groups[0].Loner = true }), threeRead+"commit g/t/0 50; commit g/t/0 1")
 }
 

@@ -18,11 +18,10 @@ import (
 //     last joined; that session lives. Since a node has one owner, two consumers never hand over the same partition in overlapping claims.
 //
 // Verified as time goes on (OWNALL): a partition whose broker is registered, of a topic that a registered member of the group reads, has
-// an owner (its node names a consumer, and that consumer's claim stands) within Promise.OwnedWithin after the last change of the group's members, of brokers or topics, and after the last
+// the owner that it should have (its node names the consumer to whom the paper's division gives it, and that consumer's claim stands) within Promise.OwnedWithin after the last change of the group's members, of brokers or topics, and after the last
 // disturbance (fault, crash, start, pause; nothing is judged while one lasts). At the end of a healed or stuck run: now.
 //
-// Not verified: whether the owner makes any progress (Delivery, Liveness), whether the division is the paper's, which owners a group
-// with other than registry claims has.
+// Not verified: whether the owner makes any progress (Delivery, Liveness); groups without claims (Loner).
 type Ownership struct {
 	Findings
 	promise *Promise
@@ -31,10 +30,11 @@ type Ownership struct {
 	joined  map[string]process // by group/consumer
 	seats   map[string]*holder // by "g/t/p"
 
-	changed  map[string]time.Duration // group -> last change of what its division depends on
-	unowned  map[seat]time.Duration   // available partitions without owner, since when
-	told     map[seat]bool            // of those, reported
-	deadline time.Duration            // first moment when one of unowned may be overdue; none
+	division map[subscription]map[int32]string // to whom a topic's partitions should belong; looked up when needed
+	changed  map[string]time.Duration          // group -> last change of what its division depends on
+	unowned  map[seat]time.Duration            // available partitions without owner, since when
+	told     map[seat]bool                     // of those, reported
+	deadline time.Duration                     // first moment when one of unowned may be overdue; none
 }
 
 // process is a consumer's process and the session in which it joined last.
@@ -53,6 +53,9 @@ type holder struct {
 	inc      int
 }
 
+// subscription is a topic that a group reads.
+type subscription struct{ group, topic string }
+
 type claimedBy struct {
 	consumer, machine string
 	inc               int
@@ -62,7 +65,7 @@ type claimedBy struct {
 func NewOwnership(p *Promise) *Ownership {
 	return &Ownership{
 		promise: p, reg: newRegistry(), calm: newCalm(p), joined: map[string]process{}, seats: map[string]*holder{},
-		changed: map[string]time.Duration{}, unowned: map[seat]time.Duration{}, told: map[seat]bool{}, deadline: none,
+		division: map[subscription]map[int32]string{}, changed: map[string]time.Duration{}, unowned: map[seat]time.Duration{}, told: map[seat]bool{}, deadline: none,
 	}
 }
 
@@ -202,10 +205,55 @@ func (o *Ownership) available(at seat) bool {
 	return g != nil && !g.Loner && g.reads(at.topic) && o.reg.subscribed(at.group, at.topic)
 }
 
-// owned reports whether the seat has an owner that knows it.
+// divide is the paper's division (section 3.2): partitions and consumers in order, each consumer (one for each of its streams) gets a run of
+// neighbours, and those that the division leaves over go to the first consumers, one each. nil: some member's subscription is not understood.
+func (o *Ownership) divide(group, topic string) map[int32]string {
+	key := subscription{group, topic}
+	if d, known := o.division[key]; known {
+		return d
+	}
+	var partitions []int32
+	for p := range o.reg.topics[topic] {
+		if o.available(seat{group, place{topic, p}}) {
+			partitions = append(partitions, p)
+		}
+	}
+	slices.Sort(partitions)
+	var consumers []string
+	understood := true
+	for name, m := range o.reg.members[group] {
+		understood = understood && m.topics != nil
+		for range m.topics[topic] {
+			consumers = append(consumers, name)
+		}
+	}
+	slices.Sort(consumers)
+	var d map[int32]string
+	if understood && len(consumers) > 0 {
+		d = map[int32]string{}
+		next := 0
+		for i, c := range consumers {
+			n := len(partitions) / len(consumers)
+			if i < len(partitions)%len(consumers) {
+				n++
+			}
+			for range n {
+				d[partitions[next]] = c
+				next++
+			}
+		}
+	}
+	o.division[key] = d
+	return d
+}
+
+// owned reports whether the seat has the owner that it should have, and that one knows it.
 func (o *Ownership) owned(at seat) bool {
 	node, exists := o.reg.owners[at]
 	if !exists {
+		return false
+	}
+	if d := o.divide(at.group, at.topic); d != nil && d[at.partition] != node.consumer {
 		return false
 	}
 	h := o.holder(at.String())
@@ -231,6 +279,7 @@ func (o *Ownership) ownerChanged(now time.Duration, at seat) {
 
 // survey looks at every seat anew.
 func (o *Ownership) survey(now time.Duration) {
+	clear(o.division)
 	for at := range o.unowned {
 		o.look(now, at)
 	}
@@ -248,6 +297,9 @@ func (o *Ownership) survey(now time.Duration) {
 // state says who the registry thinks is owner.
 func (o *Ownership) state(at seat) string {
 	if node, exists := o.reg.owners[at]; exists {
+		if d := o.divide(at.group, at.topic); d != nil && d[at.partition] != node.consumer {
+			return "its node names " + node.consumer + ", but it should go to " + d[at.partition]
+		}
 		return "its node names " + node.consumer + ", who has no claim"
 	}
 	return "it has no node"
@@ -280,7 +332,7 @@ func (o *Ownership) overdue(now time.Duration) {
 		since := o.unowned[at]
 		if !o.told[at] && now > o.due(at, since) {
 			o.told[at] = true
-			o.Violate(now, OwnAll, "%v has no owner since %v (%s), though nothing disturbs since %v and nothing changed since %v; the limit is %v; members: %v",
+			o.Violate(now, OwnAll, "%v has not its owner since %v (%s), though nothing disturbs since %v and nothing changed since %v; the limit is %v; members: %v",
 				at, since, o.state(at), o.calm.since, o.changed[at.group], o.promise.OwnedWithin, o.list(at.group))
 		}
 	}
@@ -319,7 +371,7 @@ func (o *Ownership) Finish(end End) {
 	}
 	for _, at := range sortedSeats(o.unowned) {
 		if !o.told[at] {
-			o.Violate(end.At, OwnAll, "%v has no owner at the end of the run, since %v (%s); members: %v", at, o.unowned[at], o.state(at), o.list(at.group))
+			o.Violate(end.At, OwnAll, "%v has not its owner at the end of the run, since %v (%s); members: %v", at, o.unowned[at], o.state(at), o.list(at.group))
 		}
 	}
 }

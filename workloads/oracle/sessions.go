@@ -18,6 +18,8 @@ import (
 //     the drift that the promise allows;
 //   - the session of a process that is gone ends within its time-out and Promise.SessionSlack, counted from the last disturbance, with none
 //     active;
+//   - a session whose process is up does not expire when nothing disturbed for twice its time-out and Promise.SessionSlack;
+//   - a restarted coordination server has every transaction that it traced;
 //   - nothing is served to a session that has ended, and a consumer whose session has ended hands nothing over.
 //
 // Not verified: pings, which no tap shows, so a session that is heard of by pings alone may expire early unseen here (Ownership and Liveness
@@ -95,6 +97,9 @@ func (s *Sessions) traced(e *history.Event) {
 			s.handed(e)
 		}
 		return
+	case machine.BrokerUp:
+		s.uses(process{e.Machine, e.Incarnation, s.reg.brokers[itoa(t.A)]})
+		return
 	case machine.ConsumerJoined:
 		s.joined[t.Subject+"/"+t.Detail] = process{e.Machine, e.Incarnation, t.A}
 		s.uses(process{e.Machine, e.Incarnation, t.A})
@@ -110,7 +115,12 @@ func (s *Sessions) traced(e *history.Event) {
 			timeout = known.timeout
 		}
 	}
-	if what, _ := s.reg.observe(e); what == noChange {
+	what, _ := s.reg.observe(e)
+	if zxid := s.reg.applied.lost; zxid != 0 {
+		s.reg.applied.lost = 0
+		s.Violate(e.At, Session, "the coordination service lost transaction %d and what came after: it is %s of %s now", zxid, t.Kind, t.Subject)
+	}
+	if what == noChange {
 		return
 	}
 	switch t.Kind {
@@ -165,7 +175,8 @@ func (s *Sessions) over(e *history.Event, timeout time.Duration) {
 		delete(s.nodes, path)
 	}
 	clear(s.fine)
-	if _, orphan := s.orphans[id]; orphan {
+	_, orphan := s.orphans[id]
+	if orphan {
 		delete(s.orphans, id)
 		s.plan()
 	}
@@ -176,6 +187,10 @@ func (s *Sessions) over(e *history.Event, timeout time.Duration) {
 		if e.At < earliest {
 			s.Violate(e.At, Session, "session 0x%x expired at %v, though it was heard of at %v and its time-out is %v", id, e.At, heard, timeout)
 		}
+	}
+	if p, used := s.procs[id]; used && !orphan && e.Trace.Kind == machine.SessionExpired && s.promise.SessionSlack > 0 &&
+		s.calm.now() && e.At > s.calm.since+2*timeout+s.promise.SessionSlack {
+		s.Violate(e.At, Session, "session 0x%x of %s expired at %v, though its process is up and nothing disturbs since %v", id, p.machine, e.At, s.calm.since)
 	}
 	delete(s.procs, id)
 }

@@ -44,6 +44,9 @@ func TestSessionsAndTheirNodes(t *testing.T) {
 		{"expired too early", "+10s; c1 call get /x 7 9s 10s ok; +4s; disown g/t/0 7; coord znode.deleted /consumers/g/ids/c1 - 7; coord session.expired - - 7", "session 0x7 expired at 14s, though it was heard of at 9s and its time-out is 6s"},
 		{"served after its end", expire + "+2s; c1 call get /x 7 8s 9s ok", "get of /x succeeded for session 0x7 of c1 from 8s to 9s, though it ended at 7s"},
 		{"handed over after its end", "handed c1 g/t/0 0;" + expire + "handed c1 g/t/0 1", "c1 on c1 is handed offset 1 of g/t/0, though its session 0x7 ended at 7s"},
+		{"expired though all is well", "+18s; disown g/t/0 7; coord znode.deleted /consumers/g/ids/c1 - 7; coord session.expired - - 7", "session 0x7 of c1 expired at 18s, though its process is up and nothing disturbs since 0s"},
+		{"a broker's expired though all is well", "start b1; coord session.opened - - 1 6000000000; coord znode.created /brokers/ids/1 {} 1; b1 broker.up - - 1; +18s; coord znode.deleted /brokers/ids/1 - 1; coord session.expired - - 1", "session 0x1 of b1 expired"},
+		{"the service lost a transaction", "coord znode.created /x - 0 90; coord znode.set /x a 1 91; crash coord; start coord; coord znode.set /x a 1 91; coord znode.set /x b 2 92; crash coord; start coord; coord znode.set /x c 2 92", "the coordination service lost transaction 92 and what came after: it is znode.set of /x now"},
 		{"never expires", "c1 call get /x 7 0s 0s ok; +1s; crash c1; +12s; request p 1s", "session 0x7 still lives at 13s, though its process on c1 is gone since 1s"},
 		{"never expires, at the end", "+1s; crash c1; +12s", "session 0x7 still lives at 13s"},
 	} {
