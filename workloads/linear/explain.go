@@ -44,7 +44,7 @@ func (n *node) explain(until int64, plausible func(*nodeEvent) bool) {
 			continue
 		}
 		if plausible(e) {
-			op := &nodeOp{kind: e.kind, result: perhaps, version: -1, data: e.data, call: e.at, ret: e.at, who: "?"}
+			op := &nodeOp{kind: e.kind, result: perhaps, version: -1, data: e.data, call: e.at, ret: e.at, who: "somebody"}
 			if e.kind == nodeCreate {
 				op.owner = e.owner
 			}

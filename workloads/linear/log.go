@@ -81,7 +81,7 @@ func (op *logOp) String() string {
 	what := fmt.Sprintf("append %d..%d #%04x", op.base, op.next-1, op.hash>>48)
 	switch {
 	case op.acks == anonymous:
-		return what + " by a client that crashed"
+		return what + " that no client reported"
 	case op.acks == -1:
 		return what + " acks=all"
 	}

@@ -174,7 +174,7 @@ func (l *Log) source(b Batch, acked []*logOp, taken map[*logOp]bool) *logOp {
 // orphan is the append of a batch that no surviving client reported. twin is an acked append of the same bytes: then nobody had a reason
 // to send them again.
 func (l *Log) orphan(b Batch, twin *logOp) *logOp {
-	op := &logOp{kind: opAppend, acks: anonymous, from: b.Base, base: b.Base, next: b.Next(), hash: b.Hash, ret: never, acked: never, who: "?"}
+	op := &logOp{kind: opAppend, acks: anonymous, from: b.Base, base: b.Base, next: b.Next(), hash: b.Hash, ret: never, acked: never, who: "somebody"}
 	switch {
 	case twin != nil && twin.base != b.Base:
 		l.find(twin.acked, Linear, "the batch at %d..%d is there twice: it was acked at %d, and nobody sent it again", b.Base, b.Next()-1, twin.base)
