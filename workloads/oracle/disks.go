@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"cmp"
 	"path"
 	"slices"
 	"strconv"
@@ -56,35 +55,6 @@ type brokerDisk struct {
 type aheadSample struct {
 	at    time.Duration
 	ahead int64 // wall clock in ms since 1970, minus world time in ms
-}
-
-// diskLog is the log of one partition on one disk, as it lies there.
-type diskLog struct {
-	place
-	on   *brokerDisk
-	dir  string
-	segs []*segmentScan // by base; holds durable batches only
-
-	open    bool          // since LogOpened
-	since   time.Duration // of that
-	visible int64         // what the broker said
-	failed  bool          // an I/O error fenced it since it was opened
-	before  *stopped      // how it was when its process last stopped, until it is open again
-	offline string        // why the broker could not open it
-	crowded time.Duration // since when retention should have removed the first segment; none: it should not
-}
-
-// stopped is a log at the moment at which its process or machine stopped.
-type stopped struct {
-	at      time.Duration
-	power   bool
-	batches []logBatch // whole batches, cached, without a gap from start on
-	start   int64      // first offset
-	end     int64
-	durable int64
-	require int64 // the log must reach so far when it is recovered
-	why     string
-	extra   bool // an append had failed: whole batches may follow the end
 }
 
 // NewDisks watches no disk yet. now reads the world's time.
@@ -228,86 +198,6 @@ func (d *Disks) opened(l *diskLog, e *history.Event) {
 	l.before = nil
 }
 
-// follow reads what became durable.
-func (d *Disks) follow(l *diskLog) {
-	first := len(l.segs)
-	for first > 0 && !l.segs[first-1].sealed {
-		first--
-	}
-	for i, s := range l.segs[first:] {
-		f, ok := l.on.model.File(s.path)
-		if !ok {
-			continue
-		}
-		s.named = f.EntryDurable()
-		_ = s.scan(&d.buf, f.ReadSyncedAt, f.Synced) // what is in the way shows in durable
-		if next := first + i + 1; next < len(l.segs) {
-			s.sealed = s.named && s.pos == f.Size && l.segs[next].base == s.next()
-		}
-	}
-}
-
-// flushed is the first offset that fsync has not made durable.
-func (d *Disks) flushed(l *diskLog) int64 {
-	end, _ := d.reach(l, false)
-	return end
-}
-
-// durable is the first offset that a power loss could take, and why. It asks for durable names too.
-func (d *Disks) durable(l *diskLog) (end int64, why string) { return d.reach(l, true) }
-
-func (d *Disks) reach(l *diskLog, names bool) (end int64, why string) {
-	segs := l.live()
-	if len(segs) == 0 {
-		return 0, "there is no segment"
-	}
-	first := len(segs) - 1
-	for first > 0 && !segs[first-1].sealed {
-		first--
-	}
-	end = segs[first].base
-	for i, s := range segs[first:] {
-		switch {
-		case s.base != end:
-			return end, "the next segment begins at " + strconv.FormatInt(s.base, 10)
-		case names && !s.named:
-			return end, "the name of " + s.path + " is not durable"
-		}
-		end = s.next()
-		if f, ok := l.on.model.File(s.path); first+i+1 < len(segs) && (!ok || s.pos != f.Size) {
-			return end, s.path + " is not durable from position " + strconv.FormatInt(s.pos, 10) + " on"
-		}
-	}
-	return end, "nothing is durable behind it"
-}
-
-// cached reads the whole log as processes see it: batches without a gap, where they end, and what is in the way there ("": nothing).
-func (d *Disks) cached(l *diskLog) (batches []logBatch, start, end int64, wrong string) {
-	segs := l.live()
-	if len(segs) == 0 {
-		return nil, 0, 0, ""
-	}
-	start = segs[0].base
-	end = start
-	for _, s := range segs {
-		if s.base != end {
-			return batches, start, end, s.path + " begins there, the segment before ends at " + strconv.FormatInt(end, 10)
-		}
-		all := segmentScan{base: s.base, path: s.path, batches: batches[len(batches):]}
-		f, ok := l.on.model.File(s.path)
-		if !ok {
-			return batches, start, end, s.path + " is gone"
-		}
-		err := all.scan(&d.buf, f.ReadAt, f.Size)
-		batches = append(batches, all.batches...)
-		end = all.next()
-		if err != nil {
-			return batches, start, end, s.path + ", position " + strconv.FormatInt(all.pos, 10) + ": " + err.Error()
-		}
-	}
-	return batches, start, end, ""
-}
-
 // happened takes an event of a disk.
 func (d *Disks) happened(b *brokerDisk, e simdisk.Event) {
 	switch e.Kind {
@@ -371,27 +261,6 @@ func (d *Disks) happened(b *brokerDisk, e simdisk.Event) {
 			l.segs[i].cut(e.Size)
 		}
 	}
-}
-
-// segment finds the segment with the base offset, or where it would be.
-func (l *diskLog) segment(base int64) (int, bool) {
-	return slices.BinarySearchFunc(l.segs, base, func(s *segmentScan, o int64) int { return cmp.Compare(s.base, o) })
-}
-
-// shorten takes note that the oldest segments were removed since the log stopped.
-func (l *diskLog) shorten() {
-	if live := l.live(); l.before != nil && len(live) > 0 && live[0].base > l.before.start {
-		l.before.start = live[0].base
-	}
-}
-
-// live are the segments without the dead ones, which are the oldest.
-func (l *diskLog) live() []*segmentScan {
-	i := 0
-	for i < len(l.segs) && l.segs[i].dead {
-		i++
-	}
-	return l.segs[i:]
 }
 
 // renamed takes note of a log's directory that gets another name, which is how a log is deleted.
