@@ -46,7 +46,9 @@ func NewFeed(source Source, insist bool) *Feed { return &Feed{source: source, in
 func (f *Feed) Take(owner int) *Held {
 	if len(f.again) > 0 {
 		h := f.again[0]
-		f.again = f.again[1:]
+		if f.again = f.again[1:]; len(f.again) == 0 {
+			f.again = nil // let go of what lies before
+		}
 		f.lend(h, owner)
 		return h
 	}

@@ -1,5 +1,5 @@
-// Package load makes the load of a run: where messages come from ([Source]), which of them are still owed to the log ([Feed]),
-// and the task that gives them to a producer at a rate ([Driver]).
+// Package load makes the load of a run: where messages come from ([Source]), and which of them are still owed to the log ([Feed]). Whoever runs
+// the producers takes messages from the feed, at a rate of its own, and tells it how each attempt ended.
 package load
 
 // Source makes messages, one after the other. Its content does not depend on when it is asked, but for timestamps in it.

@@ -120,9 +120,6 @@ func (b *BudgetCaps) request(e *history.Event) {
 	}
 }
 
-// Rebalances is how many attempts the group made.
-func (b *BudgetCaps) Rebalances(group string) int { return b.group(group).attempts }
-
 // Finish implements [Oracle].
 func (b *BudgetCaps) Finish(End) {}
 

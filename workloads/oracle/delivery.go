@@ -41,9 +41,8 @@ type Delivery struct {
 	paths map[string]*seatLog // by "g/t/p"
 	near  [16]*seatLog        // by partition: the seat looked up last
 
-	stats   Stats
-	byGroup map[string]*GroupStats
-	steps   int
+	stats Stats
+	steps int
 }
 
 // Stats counts records.
@@ -53,14 +52,9 @@ type Stats struct {
 	Duplicates                   int64 // further deliveries, over all groups
 }
 
-// GroupStats counts one group's deliveries.
-type GroupStats struct {
-	Delivered, Duplicates int64
-}
-
 // NewDelivery makes the oracle. disk may be nil: then the brokers' own events say where a log starts.
 func NewDelivery(p *Promise, disk Disk) *Delivery {
-	return &Delivery{promise: p, disk: disk, topics: map[string]*topicLog{}, paths: map[string]*seatLog{}, byGroup: map[string]*GroupStats{}}
+	return &Delivery{promise: p, disk: disk, topics: map[string]*topicLog{}, paths: map[string]*seatLog{}}
 }
 
 // Invariants implements [Oracle].
@@ -68,23 +62,6 @@ func (d *Delivery) Invariants() []string { return []string{Deliver, Order, Idemp
 
 // Stats counts what was seen so far.
 func (d *Delivery) Stats() Stats { return d.stats }
-
-// Group counts what the group processed so far.
-func (d *Delivery) Group(name string) GroupStats {
-	if g := d.byGroup[name]; g != nil {
-		return *g
-	}
-	return GroupStats{}
-}
-
-// Lag is how many acked records the slowest of the promised groups has not processed.
-func (d *Delivery) Lag() int64 {
-	lag := int64(0)
-	for i := range d.promise.Groups {
-		lag = max(lag, d.stats.Acked-d.Group(d.promise.Groups[i].Name).Delivered)
-	}
-	return lag
-}
 
 // Observe implements [Oracle].
 func (d *Delivery) Observe(e *history.Event) {
@@ -344,12 +321,9 @@ func (d *Delivery) processed(e *history.Event) {
 	seat.begin(e.Offset)
 	known := e.Offset >= seat.vague
 	first := seat.done.add(e.Offset)
-	g := seat.stats
 	if first {
-		g.Delivered++
 		d.stats.Delivered++
 	} else {
-		g.Duplicates++
 		d.stats.Duplicates++
 		if seat.group.Delivery == AtMostOnce && known && e.Offset >= seat.free {
 			d.Violate(e.At, DupB, "at-most-once group %s processed offset %d of %v a second time, on %s", e.Group, e.Offset, seat.part.place, e.Machine)

@@ -11,7 +11,6 @@ type seatLog struct {
 	seat
 	group     *Group
 	part      *partLog
-	stats     *GroupStats
 	done      window // offsets that the group processed or may leave out
 	vague     int64  // with at-most-once, it is not known which offsets below were processed
 	begun     bool   // it is fixed where the group began
@@ -76,12 +75,7 @@ func (s *seatLog) settled() int64 {
 }
 
 func (d *Delivery) newSeat(g *Group, p *partLog) *seatLog {
-	stats := d.byGroup[g.Name]
-	if stats == nil {
-		stats = &GroupStats{}
-		d.byGroup[g.Name] = stats
-	}
-	s := &seatLog{seat: seat{g.Name, p.place}, group: g, part: p, stats: stats, committed: none, floor: none, target: none}
+	s := &seatLog{seat: seat{g.Name, p.place}, group: g, part: p, committed: none, floor: none, target: none}
 	p.seats = append(p.seats, s)
 	d.paths[s.seat.String()] = s
 	return s
