@@ -1,6 +1,9 @@
 package disk
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // device is the queue of one device and where its head is.
 type device struct {
@@ -35,6 +38,24 @@ func (m *Model) transferDirty(n *node, to int, now time.Duration) {
 	}
 }
 
+// enqueue puts a file with dirty pages at the end of the write-back queue. Files that were synced, or are gone, since they were queued go when the
+// queue has doubled, so that it holds no more than twice what has dirty pages.
+func (m *Model) enqueue(n *node) {
+	if n.queued {
+		return
+	}
+	if len(m.queue) >= max(64, m.queueLimit) {
+		m.queue = slices.DeleteFunc(m.queue, func(q *node) bool {
+			clean := q.written == len(q.dirty)
+			q.queued = !clean
+			return clean
+		})
+		m.queueLimit = 2 * len(m.queue)
+	}
+	n.queued = true
+	m.queue = append(m.queue, n)
+}
+
 // writeBack lets the kernel write dirty pages above the background limit, and returns until when a writer is held back.
 func (m *Model) writeBack(now time.Duration) time.Duration {
 	const batch = 256 // pages of one file at a time
@@ -48,8 +69,7 @@ func (m *Model) writeBack(now time.Duration) time.Duration {
 		}
 		m.transferDirty(n, min(n.written+batch, len(n.dirty)), now)
 		if n.written < len(n.dirty) {
-			n.queued = true
-			m.queue = append(m.queue, n)
+			m.enqueue(n)
 		}
 	}
 	slack := lasts(m.cfg.DirtyLimit-m.cfg.DirtyBackground, m.cfg.WriteBandwidth)

@@ -106,6 +106,7 @@ type Model struct {
 	resident   int64  // extents in the ring
 	dirtyPages int64  // unsynced pages that write-back has not written
 	queue      []*node
+	queueLimit int   // length at which enqueue looks for files that have nothing to write
 	world      World // of the last view attached, for draws about cached pages
 
 	faults  []*active

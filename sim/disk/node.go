@@ -137,10 +137,7 @@ func (m *Model) detach(n *node, s *slot, pg int64) bool {
 		s.flags |= listed
 		n.dirty = append(n.dirty, int32(pg))
 		m.dirtyPages++
-		if !n.queued {
-			n.queued = true
-			m.queue = append(m.queue, n)
-		}
+		m.enqueue(n)
 	}
 	s.flags &^= orphan
 	return shared
