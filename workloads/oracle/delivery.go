@@ -277,6 +277,9 @@ func (d *Delivery) acked(e *history.Event) {
 		d.Violate(e.At, Deliver, "record %v, sent to %v, is acked at offset %d of %s/%d", e.ID, r.topic.at(r.partition), e.Offset, e.Topic, e.Partition)
 		return
 	}
+	if e.Offset < 0 && s.producer.Acks != 0 && !s.producer.Idempotent {
+		d.Violate(e.At, Deliver, "record %v is acked with acks=%d, but without an offset: nobody can have stored it", e.ID, s.producer.Acks)
+	}
 	if e.Offset < 0 || s.producer.Acks == 0 {
 		return // nobody promised anything; where it is shows when it is processed
 	}

@@ -65,6 +65,7 @@ func TestDeliveryLost(t *testing.T) {
 		{"the log lost its synced end", `
 			b1 log.opened t/0 - 0 0; sent 0/0 t; b1 log.appended t/0 - 0 1; b1 log.visible t/0 - 1; acked 0/0 t/0 0
 			power b1; b1#2 log.opened t/0 - 0 0; own g/t/0 c1 7; claimed c1 g/t/0 -1; reset c1 g/t/0 -1 0`, "never got record 0/0"},
+		{"acked without an offset", "sent 0/0 t; acked 0/0 t/0 -1", "record 0/0 is acked with acks=-1, but without an offset"},
 		{"in a partition that nobody reads", twoSent + bothRead + "sent 0/2 t; acked 0/2 t/3 0", "offset 0 of t/3"},
 	} {
 		t.Run(c.name, func(t *testing.T) { fires(t, NewDelivery(usual(), nil), Deliver, c.says, c.story) })
