@@ -89,7 +89,7 @@ func drawClock(d *drawer) Fault {
 }
 
 func drawDiskError(d *drawer) Fault {
-	f := hit(DiskErrors, d.one("broker"))
+	f := hit(DiskErrors, d.one("broker", "broker", "coord"))
 	f.Op = []string{"", "write", "fsync", "read"}[d.rng.IntN(4)]
 	f.For = d.span(100*ms, 3*sc)
 	if d.rng.IntN(2) == 0 {
@@ -101,7 +101,7 @@ func drawDiskError(d *drawer) Fault {
 }
 
 func drawDiskFull(d *drawer) Fault {
-	f := hit(FullDisk, d.one("broker"))
+	f := hit(FullDisk, d.one("broker", "broker", "coord"))
 	f.For = d.span(100*ms, 3*sc)
 	return f
 }
