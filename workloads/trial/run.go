@@ -1,9 +1,7 @@
 package trial
 
 import (
-	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"faultline/faults"
@@ -278,13 +276,4 @@ func (r *run) atRest() bool {
 		}
 	}
 	return r.feed.Over() && r.tally.caughtUp() && r.registry.owned(r.tally.groups)
-}
-
-// waitingTasks lists for a liveness violation what every task waits for.
-func (r *run) waitingTasks() string {
-	var b strings.Builder
-	for _, t := range r.w.Waiting() {
-		fmt.Fprintf(&b, "%s waits for %s since %v\n", t.Task, t.On, t.Since)
-	}
-	return b.String()
 }
