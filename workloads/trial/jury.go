@@ -18,6 +18,9 @@ func (r *run) promise() *oracle.Promise {
 	p := &oracle.Promise{
 		OwnedWithin: r.sc.Promise.Owned.V().D(),
 		HealWithin:  r.sc.Promise.Heal.V().D(),
+		Late:        orNever(r.sc.Promise.Late, 0),
+
+		RequestsPerSecond: int(unlimited(int64(r.sc.Promise.Requests.V()), 0)),
 	}
 	for _, n := range r.nodes {
 		switch n.role {

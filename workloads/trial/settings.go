@@ -100,7 +100,7 @@ func hardware(s *scenario.Scenario) virtual.Config {
 		},
 		Disk: disk.Config{
 			ReadBandwidth: int64(s.Disk.Bandwidth.V()), WriteBandwidth: int64(s.Disk.Bandwidth.V()),
-			Seek: s.Disk.Seek.V().D(), Flush: s.Disk.Flush.V().D(), Capacity: unlimited(int64(s.Disk.Space.V()), 0),
+			Seek: s.Disk.Seek.V().D(), Flush: s.Disk.Flush.V().D(), Cache: int64(s.Disk.Cache.V()), Capacity: unlimited(int64(s.Disk.Space.V()), 0),
 		},
 	}
 }
