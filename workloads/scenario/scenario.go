@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -13,13 +14,20 @@ import (
 )
 
 // Load reads a scenario file. The error of a file that cannot be read is that of the operating system; everything that is wrong
-// inside is one [strict.Problems], a line for each problem.
+// inside is one [strict.Problems], a line for each problem. The path of an input file is taken to be relative to the scenario's.
 func Load(path string) (*Scenario, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("scenario: %w", err)
 	}
-	return Parse(path, data)
+	s, err := Parse(path, data)
+	if err != nil {
+		return nil, err
+	}
+	if in := &s.Workload.Input; *in != "" && !filepath.IsAbs(*in) {
+		*in = filepath.Join(filepath.Dir(path), *in)
+	}
+	return s, nil
 }
 
 // Parse reads a scenario. The file name is only for messages.

@@ -98,6 +98,39 @@ func TestADrawIsKeyedByItsField(t *testing.T) {
 	require.False(t, s.Topology.Brokers.Count.Fixed(), "the draw works on a copy")
 }
 
+func TestInputIsRelativeToTheFile(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "x.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("name: x\nworkload: {kind: lines, input: logs/app.log}\n"), 0o644))
+	s, err := scenario.Load(file)
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(dir, "logs/app.log"), s.Workload.Input)
+}
+
+func FuzzParse(f *testing.F) {
+	for _, name := range scenarios.Names() {
+		text, err := scenarios.Read(name)
+		require.NoError(f, err)
+		f.Add(string(text), uint64(1))
+	}
+	f.Add(tenLines, uint64(2))
+	f.Fuzz(func(t *testing.T, text string, seed uint64) {
+		s, err := scenario.Parse("f.yaml", []byte(text))
+		if err != nil {
+			return
+		}
+		back, err := scenario.Parse("f.yaml", s.Marshal())
+		require.NoError(t, err, "%s", s.Marshal())
+		require.Equal(t, s, back)
+		d := s.Draw(seed)
+		require.NoError(t, d.Check(), "%s", d.Marshal())
+		back, err = scenario.Parse("f.yaml", d.Marshal())
+		require.NoError(t, err, "%s", d.Marshal())
+		require.Equal(t, d, back)
+		d.Machines(seed)
+	})
+}
+
 func TestMachines(t *testing.T) {
 	s, err := scenario.Parse("x.yaml", []byte(`
 name: x
