@@ -52,7 +52,7 @@ type finding struct {
 
 // NewLog is an empty log. The name is for people: "topic/partition".
 func NewLog(name string, budget *Budget) *Log {
-	return &Log{name: name, budget: budget, limit: 1 << 14, unknown: map[uint64][]*logOp{}, reads: map[int64]*readPair{}, seen: map[int64]Batch{}}
+	return &Log{name: name, budget: budget, limit: 1 << 12, unknown: map[uint64][]*logOp{}, reads: map[int64]*readPair{}, seen: map[int64]Batch{}}
 }
 
 // AppendAcked tells that a request (acks 1 or -1) was answered: the batch has the offsets from b.Base. Times are world time.
