@@ -20,7 +20,7 @@ import (
 // version, so whichever order there is, the set that was told the highest version was last.
 const (
 	nodeWindow = 32      // operations, at least, in a window
-	nodeLimit  = 1 << 11 // operations kept; then the settled part is checked and dropped
+	nodeLimit  = 1 << 12 // operations kept; then the settled part is checked and dropped
 	nodeLag    = 2 * time.Minute
 )
 

@@ -268,12 +268,20 @@ func (r *run) awaitRest() {
 	step()
 }
 
-// atRest tells whether everything is up and every group has what there is.
+// atRest tells whether everything is up, and the oracles wait for nothing.
 func (r *run) atRest() bool {
 	for _, n := range r.nodes {
 		if !n.spare && !n.done && !n.comp.Running() {
 			return false
 		}
 	}
-	return r.feed.Over() && r.tally.caughtUp() && r.registry.owned(r.tally.groups)
+	if !r.feed.Over() || !r.tally.caughtUp() || !r.registry.owned(r.tally.groups) {
+		return false
+	}
+	for _, o := range r.jury {
+		if w, ok := o.(interface{ Waits() string }); ok && w.Waits() != "" {
+			return false
+		}
+	}
+	return true
 }
