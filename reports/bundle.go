@@ -2,6 +2,8 @@ package reports
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +13,7 @@ import (
 	"strings"
 
 	"faultline/sim"
+	"faultline/sim/machine"
 	"faultline/workloads/history"
 	"faultline/workloads/scenario"
 	"faultline/workloads/trial"
@@ -34,7 +37,14 @@ func Bundle(dir string, sc *scenario.Scenario, seed uint64, o trial.Options, rep
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("write bundle: %w", err)
 	}
-	trace, hist, timeline := b.create(bundleTrace), b.create(bundleHistory), b.create(bundleTimeline)
+	b.write(bundleHow, []byte(reproduce+"\n"))
+	b.write(bundleScenario, sc.Marshal())
+	b.write(bundleDrawn, sc.Draw(seed).Marshal())
+	if b.err != nil {
+		return nil, b.err
+	}
+	timeline, hist, trace := b.create(bundleTimeline), b.create(bundleHistory), b.create(bundleTrace)
+	fmt.Fprintf(timeline, "%s, seed %d. Times are virtual, from the start of the world; faults write theirs from the begin of the load.\nWhat went well is left out here: sent, acknowledged, handed over, processed. See %s for all of it.\n\n", sc.Name, seed, bundleHistory)
 	o.Trace = func(e *sim.Entry) { io.WriteString(trace, e.String()); trace.WriteByte('\n') }
 	w := history.NewWriter(hist)
 	o.Observe = append(o.Observe, w, &timelineWriter{w: timeline})
@@ -44,15 +54,20 @@ func Bundle(dir string, sc *scenario.Scenario, seed uint64, o trial.Options, rep
 	if res.Err != nil {
 		return res, res.Err
 	}
-	b.write(bundleScenario, sc.Marshal())
-	b.write(bundleDrawn, res.Drawn.Marshal())
+	fmt.Fprintf(timeline, "\n%s, hash %016x\n", res.Verdict, res.Hash)
+	for _, v := range res.Violations {
+		fmt.Fprintf(timeline, "  %s\n", v)
+	}
+	for _, u := range res.Unjudged {
+		fmt.Fprintf(timeline, "  not judged: %s\n", u)
+	}
+	fmt.Fprintf(timeline, "reproduce: %s\n", reproduce)
 	verdict, err := json.MarshalIndent(struct {
 		Line
 		Build string `json:"build"`
 	}{NewLine(res, reproduce), Build()}, "", "  ")
 	b.note(err)
 	b.write(bundleVerdict, append(verdict, '\n'))
-	b.write(bundleHow, []byte(reproduce+"\n"))
 	b.close()
 	return res, b.err
 }
@@ -91,25 +106,65 @@ func (b *bundle) close() {
 	}
 }
 
-// timelineWriter prints the history for people, one line an event, without what only programs count.
+// timelineWriter prints the history for people, one line an event, without the flow of records and requests that succeeded.
 type timelineWriter struct{ w *bufio.Writer }
 
 func (t *timelineWriter) Observe(e *history.Event) {
+	switch e.Kind {
+	case history.Sent, history.Acked, history.Processed:
+		return
+	case history.KafkaCalled:
+		if e.Kafka.Err == nil {
+			return
+		}
+	case history.CoordCalled:
+		if e.Coord.Err == nil {
+			return
+		}
+	case history.Traced:
+		switch e.Trace.Kind {
+		case machine.ConsumerHanded, machine.LogAppended, machine.LogVisible:
+			return
+		}
+	}
 	t.w.Write(e.AppendText(nil))
 	t.w.WriteByte('\n')
 }
 
-// Build names the program: version, revision and toolchain.
+// Build names the program: version, revision (without one, the hash of the program's own file) and toolchain.
 func Build() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown build"
 	}
-	parts := []string{info.Main.Path, info.Main.Version, info.GoVersion}
+	parts := []string{info.Main.Version, info.GoVersion}
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" || s.Key == "vcs.modified" && s.Value == "true" || s.Key == "-race" {
 			parts = append(parts, s.Key+"="+s.Value)
 		}
 	}
+	if !strings.Contains(strings.Join(parts, " "), "vcs.revision") {
+		if sum, err := ownHash(); err == nil {
+			parts = append(parts, "binary="+sum)
+		}
+	}
 	return strings.Join(parts, " ")
+}
+
+// ownHash is the beginning of the SHA-256 of the running program's file.
+func ownHash() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8]), nil
 }

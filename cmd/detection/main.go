@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -55,7 +56,7 @@ func detect(ranges, seeds int, rows string) (missed int, err error) {
 			continue
 		}
 		binary := filepath.Join(dir, "faultline-"+m.Row)
-		if err := m.Build(root, binary); err != nil {
+		if err := m.Build(context.Background(), root, binary); err != nil {
 			return missed, err
 		}
 		var counts []int

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -100,10 +101,10 @@ func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, see
 		fmt.Fprintf(tw, "%s\trecords/s\tlow\thigh\t\n", s.Setting)
 	}
 	for _, v := range s.Values {
-		if stop() {
+		m, err := s.Measure(v, p, seeds, stop)
+		if errors.Is(err, bench.ErrStopped) {
 			break
 		}
-		m, err := s.Measure(v, p, seeds)
 		if err != nil {
 			return err
 		}
@@ -122,7 +123,10 @@ func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, see
 		return err
 	}
 	if stop() {
-		return exit(exitInterrupted)
+		fmt.Fprintf(os.Stderr, "interrupted after %d of %d points\n", len(curve.Series[0].Points), len(s.Values))
+		if len(curve.Series[0].Points) == 0 {
+			return exit(exitInterrupted)
+		}
 	}
 	base := filepath.Join(out, s.Name)
 	for _, format := range []string{"png", "svg"} {
@@ -135,6 +139,9 @@ func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, see
 	}
 	if !json {
 		fmt.Fprintf(w, "wrote %s.png, .svg, .csv\n", base)
+	}
+	if stop() {
+		return exit(exitInterrupted)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -34,15 +36,33 @@ func plantBug(cmd *cobra.Command, row string) error {
 	}
 	defer os.RemoveAll(dir)
 	binary := filepath.Join(dir, "faultline")
-	if err := m.Build(root, binary); err != nil {
+	fmt.Fprintf(os.Stderr, "planting %s: %s\n", m.Row, m.Title)
+	building, done := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err = m.Build(building, root, binary)
+	done()
+	if errors.Is(err, context.Canceled) {
+		return exit(exitInterrupted)
+	}
+	if err != nil {
 		return err
 	}
-	signal.Ignore(os.Interrupt) // the program below gets it too, and ends cleanly
 	child := exec.Command(binary, withoutBug(os.Args[1:])...)
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
 	child.Env = append(os.Environ(), plantedBug+"="+m.Row)
+	ownGroup(child) // a Ctrl-C reaches it through us only, once
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	if err := child.Start(); err != nil {
+		return err
+	}
+	go func() {
+		for s := range signals {
+			child.Process.Signal(s)
+		}
+	}()
 	var ended *exec.ExitError
-	switch err := child.Run(); {
+	switch err := child.Wait(); {
 	case errors.As(err, &ended):
 		return exit(ended.ExitCode())
 	default:

@@ -2,20 +2,20 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"faultline/reports"
+	"faultline/sim"
 	"faultline/workloads/trial"
 )
 
 func replayCommand() *cobra.Command {
 	var (
-		f     runFlags
-		seed  uint64
-		until time.Duration
+		f    runFlags
+		seed uint64
 	)
 	c := &cobra.Command{
 		Use:   "replay SCENARIO --seed N",
@@ -24,7 +24,12 @@ func replayCommand() *cobra.Command {
 and for programs) and the trace of every event of the world.`,
 		Example: `  faultline replay rebalance-storm --seed 17
   faultline replay failures/swarm-93/scenario.yaml --seed 93 --until 12.5s`,
-		Args: cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("replay needs one scenario, a name or a file; found %d", len(args))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.bug != "" {
 				return plantBug(cmd, f.bug)
@@ -41,14 +46,20 @@ and for programs) and the trace of every event of the world.`,
 				return err
 			}
 			sc := scenarios[0]
+			if cmd.Flags().Changed("until") && f.until <= 0 {
+				return fmt.Errorf("--until %v: want a time after the start, such as 12.5s", f.until)
+			}
 			dir := f.out
 			if dir == "" {
-				dir = filepath.Join("out", fmt.Sprintf("%s-%d", sc.Name, seed))
+				dir = filepath.Join("out", f.bundleName(sc.Name, seed))
+			}
+			if reads := f.files[sc.Name]; reads != "" && filepath.Dir(filepath.Clean(reads)) == filepath.Clean(dir) {
+				return fmt.Errorf("the bundle would replace %s, which it reads: give another folder with --out", reads)
 			}
 			stop, release := onInterrupt()
 			defer release()
-			again := reproduceLine(&f, sc, seed)
-			res, err := reports.Bundle(dir, sc, seed, trial.Options{Policy: policy, Until: until, Stop: stop}, again)
+			again := f.reproduce(sc, seed)
+			res, err := reports.Bundle(dir, sc, seed, trial.Options{Policy: policy, Until: f.until, Stop: stop}, again)
 			if err != nil {
 				return err
 			}
@@ -61,6 +72,10 @@ and for programs) and the trace of every event of the world.`,
 				tellResult(out, res)
 				fmt.Fprintf(out, "  bundle: %s\n", dir)
 			}
+			if res.Verdict == trial.Inconclusive && stop() {
+				fmt.Fprintln(cmd.ErrOrStderr(), "interrupted")
+				return exit(exitInterrupted)
+			}
 			if res.Verdict != trial.Pass {
 				return exit(exitViolation)
 			}
@@ -68,11 +83,29 @@ and for programs) and the trace of every event of the world.`,
 		},
 	}
 	c.Flags().Uint64Var(&seed, "seed", 0, "the seed (required)")
-	c.Flags().DurationVar(&until, "until", 0, "stop at this virtual time; what is owed at the end is not judged then")
+	c.Flags().DurationVar(&f.until, "until", 0, "stop at this virtual time; what is owed at the end is not judged then")
 	c.Flags().StringVar(&f.out, "out", "", `folder of the bundle (default "out/SCENARIO-SEED")`)
 	c.Flags().StringVar(&f.input, "input", "", "each line of this file is a message, instead of the scenario's workload")
 	c.Flags().StringVar(&f.bug, "bug", "", "plant a bug of the catalogue first, by its row (from a source checkout)")
 	c.Flags().StringVar(&f.policy, "policy", "random", "scheduling policy: random, fifo or pct")
 	c.Flags().BoolVar(&f.json, "json", false, "print the result as a JSON object")
 	return c
+}
+
+// bundleName names the folder of a replay by everything that makes it another run.
+func (f *runFlags) bundleName(scenario string, seed uint64) string {
+	name := fmt.Sprintf("%s-%d", scenario, seed)
+	if f.policy != sim.Random.String() {
+		name += "-" + f.policy
+	}
+	if bug := os.Getenv(plantedBug); bug != "" {
+		name += "-" + bug
+	}
+	if f.input != "" {
+		name += "-" + filepath.Base(f.input)
+	}
+	if f.until > 0 {
+		name += "-until-" + f.until.String()
+	}
+	return name
 }

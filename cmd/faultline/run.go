@@ -29,6 +29,7 @@ type runFlags struct {
 	policy    string
 	failFast  bool
 	selfCheck int
+	until     time.Duration     // of a replay
 	files     map[string]string // scenario name -> file that it was read from, if not one that ships
 }
 
@@ -43,13 +44,13 @@ Without any, all that ship are run.
 Exit codes: 0 all clean, 1 a promise was broken or could not be judged, 2 bad usage or scenario, 130 interrupted.`,
 		Example: `  faultline run rebalance-storm --seeds 1..200
   faultline run my-scenario.yaml --seeds 1..1000 --time-budget 10m --junit junit.xml --out failures
-  faultline run log-file --input /var/log/syslog
+  faultline run consumer-crash --seeds 1 --input /var/log/syslog
   faultline run consumer-crash --seeds 1..200 --bug C7 --fail-fast`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	c.Flags().StringVar(&f.seeds, "seeds", "1..20", "seeds to run: 7, 1..200 or 1..10,20")
-	c.Flags().IntVar(&f.workers, "workers", 0, "worlds that run at the same time (default: one a processor)")
-	c.Flags().DurationVar(&f.budget, "time-budget", 0, "start no run after this much wall time")
+	c.Flags().IntVar(&f.workers, "workers", 0, "worlds that run at the same time, at most 256 (default: one a processor)")
+	c.Flags().DurationVar(&f.budget, "time-budget", 0, "end after this much wall time: start no further run and cut those under way")
 	c.Flags().StringVar(&f.out, "out", "", "folder for a bundle of each failure: scenario, history, trace, timeline")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object a line: each run, then a summary")
 	c.Flags().StringVar(&f.junit, "junit", "", "write JUnit XML to this file")
@@ -78,12 +79,19 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if f.workers < 0 || f.selfCheck < 0 || f.budget < 0 {
-		return fmt.Errorf("--workers, --self-check and --time-budget must not be negative")
+		return fmt.Errorf("found --workers %d, --self-check %d, --time-budget %v: none of them may be negative", f.workers, f.selfCheck, f.budget)
 	}
 	if f.out != "" {
 		if err := os.MkdirAll(f.out, 0o755); err != nil {
 			return fmt.Errorf("--out: %w", err)
 		}
+	}
+	var junit *os.File
+	if f.junit != "" {
+		if junit, err = os.Create(f.junit); err != nil {
+			return fmt.Errorf("--junit: %w", err)
+		}
+		defer junit.Close()
 	}
 	stop, release := onInterrupt()
 	defer release()
@@ -100,7 +108,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	sum := c.Run()
 	rep.bar.finish()
-	return rep.finish(sum)
+	return rep.finish(sum, junit)
 }
 
 // reporter tells of results as they come.
@@ -124,7 +132,7 @@ func (p *reporter) done(r *trial.Result) {
 		p.errs.set(r.Err)
 		return
 	}
-	again := reproduceLine(p.flags, p.scenarios[r.Scenario], r.Seed)
+	again := p.flags.reproduce(p.scenarios[r.Scenario], r.Seed)
 	p.table.Add(r)
 	p.junit.Add(r, again)
 	if p.flags.json {
@@ -160,9 +168,10 @@ func tellResult(w io.Writer, r *trial.Result) {
 }
 
 // finish prints the summary and turns it into an exit code.
-func (p *reporter) finish(sum *campaign.Summary) error {
-	if p.flags.junit != "" {
-		p.errs.set(writeFile(p.flags.junit, p.junit.Write))
+func (p *reporter) finish(sum *campaign.Summary, junit *os.File) error {
+	if junit != nil {
+		p.errs.set(p.junit.Write(junit))
+		p.errs.set(junit.Close())
 	}
 	interrupted := p.stop()
 	if p.flags.json {
@@ -171,6 +180,9 @@ func (p *reporter) finish(sum *campaign.Summary) error {
 		p.errs.set(p.table.Write(p.stdout))
 		fmt.Fprintf(p.stdout, "%d runs in %v: %d passed, %d failed, %d inconclusive, %d skipped; %d repeated with the same hash\n",
 			sum.Trials, sum.Wall.Round(time.Millisecond), sum.Passed, sum.Failed, sum.Inconclusive, sum.Skipped, sum.Checked)
+		if interrupted {
+			fmt.Fprintln(p.stdout, "interrupted: this is what was known by then")
+		}
 	}
 	p.errs.set(p.stdout.Flush())
 	switch err := p.errs.get(); {

@@ -34,7 +34,7 @@ func (f *runFlags) loadScenarios(args []string) ([]*scenario.Scenario, error) {
 		}
 		if f.input != "" {
 			if err := sc.UseInput(f.input); err != nil {
-				return nil, fmt.Errorf("--input: %w", err)
+				return nil, err
 			}
 		}
 		out = append(out, sc)
@@ -68,8 +68,8 @@ func parsePolicy(name string) (sim.Policy, error) {
 	return 0, fmt.Errorf("--policy %q: allowed is random, fifo, pct", name)
 }
 
-// reproduceLine is the command that runs one seed again.
-func reproduceLine(f *runFlags, sc *scenario.Scenario, seed uint64) string {
+// reproduce is the command that runs one seed again.
+func (f *runFlags) reproduce(sc *scenario.Scenario, seed uint64) string {
 	what := sc.Name
 	if f.files[sc.Name] != "" {
 		what = f.files[sc.Name]
@@ -80,6 +80,9 @@ func reproduceLine(f *runFlags, sc *scenario.Scenario, seed uint64) string {
 	}
 	if f.policy != sim.Random.String() {
 		parts = append(parts, "--policy", f.policy)
+	}
+	if f.until > 0 {
+		parts = append(parts, "--until", f.until.String())
 	}
 	if bug := os.Getenv(plantedBug); bug != "" {
 		parts = append(parts, "--bug", bug)

@@ -2,14 +2,15 @@ package mutants
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 )
 
-// Build compiles the program with the bug planted, from the sources below root, into the file binary.
-func (m Mutant) Build(root, binary string) error {
+// Build compiles the program with the bug planted, from the sources below root, into the file binary. It needs the go command.
+func (m Mutant) Build(ctx context.Context, root, binary string) error {
 	dir, err := os.MkdirTemp("", "faultline-"+m.Row+"-")
 	if err != nil {
 		return err
@@ -19,11 +20,14 @@ func (m Mutant) Build(root, binary string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command("go", "build", "-overlay", overlay, "-o", binary, "./cmd/faultline")
+	cmd := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", binary, "./cmd/faultline")
 	cmd.Dir = root
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		return fmt.Errorf("mutant %s does not build: %w\n%s", m.Row, err, out.Bytes())
 	}
 	return nil

@@ -16,6 +16,7 @@
 package strict
 
 import (
+	"bytes"
 	"encoding"
 	"errors"
 	"fmt"
@@ -49,11 +50,47 @@ func (p Problem) Error() string {
 type Problems []Problem
 
 func (ps Problems) Error() string {
-	lines := make([]string, len(ps))
+	var lines []string
 	for i, p := range ps {
-		lines[i] = p.Error()
+		if i == maxShown {
+			lines = append(lines, fmt.Sprintf("and %d more problems", len(ps)-i))
+			break
+		}
+		lines = append(lines, p.Error())
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Bounds on what is read and told.
+const (
+	maxBytes = 1 << 20 // of a file
+	maxDepth = 64      // of brackets: the parser's work grows with its square
+	maxShown = 50      // problems told in full
+)
+
+// tooMuch refuses a file that is no scenario, before the parser sees it.
+func tooMuch(file string, data []byte) *Problem {
+	if len(data) > maxBytes {
+		return &Problem{file, 1, 1, fmt.Sprintf("found %d bytes, allowed is %d", len(data), maxBytes)}
+	}
+	depth, line, column := 0, 1, 0
+	for _, c := range data {
+		column++
+		switch c {
+		case '\n':
+			line, column = line+1, 0
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth--
+		case 0:
+			return &Problem{file, line, column, "found a NUL byte, allowed is text"}
+		}
+		if depth > maxDepth {
+			return &Problem{file, line, column, fmt.Sprintf("found brackets %d deep, allowed is %d", depth, maxDepth)}
+		}
+	}
+	return nil
 }
 
 // Err is the problems as an error, nil when there are none.
@@ -108,6 +145,10 @@ func (d *Doc) Problem(path, format string, args ...any) Problem {
 // are not given. The file name is only used in problems.
 func Decode(file string, data []byte, out any) (*Doc, Problems) {
 	d := &decoder{doc: &Doc{File: file, places: map[string]*token.Position{}, given: map[string]bool{}}}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if p := tooMuch(file, data); p != nil {
+		return d.doc, Problems{*p}
+	}
 	tree, err := parse(data)
 	if err != nil {
 		p := Problem{File: file, Text: err.Error()}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -91,15 +92,21 @@ func (w *window) Observe(e *history.Event) {
 	}
 }
 
-// Measure runs one value of the suite with each seed.
-func (s *Suite) Measure(value int, p *Profile, seeds []uint64) (Measurement, error) {
+// ErrStopped says that a measurement was cut.
+var ErrStopped = errors.New("stopped")
+
+// Measure runs one value of the suite with each seed. stop is asked now and then; true ends it with ErrStopped.
+func (s *Suite) Measure(value int, p *Profile, seeds []uint64, stop func() bool) (Measurement, error) {
 	var rates []float64
 	hardware := p.Hardware()
 	for _, seed := range seeds {
 		w := &window{from: warmUp, to: warmUp + measured}
 		res := trial.Run(s.scenario(value), seed, trial.Options{
-			Policy: sim.FIFO, Hardware: &hardware, Unjudged: true, Observe: []history.Observer{w},
+			Policy: sim.FIFO, Hardware: &hardware, Unjudged: true, Stop: stop, Observe: []history.Observer{w},
 		})
+		if res.Cut {
+			return Measurement{}, ErrStopped
+		}
 		if res.Err != nil {
 			return Measurement{}, res.Err
 		}

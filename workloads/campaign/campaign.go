@@ -12,12 +12,12 @@ import (
 	"faultline/workloads/trial"
 )
 
-// Campaign is what to run. Results come in the order of scenarios and, within one, of seeds, whatever the workers do.
+// Campaign is what to run. Results come seed after seed, each with all scenarios, whatever the workers do: a campaign that ends early has seen every scenario.
 type Campaign struct {
 	Scenarios []*scenario.Scenario
 	Seeds     []uint64
 	Workers   int           // default: one for each processor
-	Budget    time.Duration // of wall time: no trial starts after it; 0: no limit
+	Budget    time.Duration // of wall time: no trial starts after it, and what is under way is cut; 0: no limit
 	FailFast  bool          // no trial starts after the first that did not pass
 	// SelfCheck runs the first of so many trials of each scenario again and compares the hashes; 0: never.
 	SelfCheck int
@@ -27,6 +27,9 @@ type Campaign struct {
 	// Done is told of each result, in order, by one goroutine at a time.
 	Done func(*trial.Result)
 }
+
+// maxWorkers bounds how many worlds live at a time.
+const maxWorkers = 256
 
 // Determinism is the invariant of the house itself: same seed, same hash.
 const Determinism = "DETERMINISM"
@@ -67,10 +70,9 @@ func (c *Campaign) Run() *Summary {
 		sum     = &Summary{}
 		wg      sync.WaitGroup
 	)
-	over := func() bool {
-		return c.Stop != nil && c.Stop() || c.FailFast && failed.Load() || c.Budget > 0 && time.Since(start) > c.Budget
-	}
-	for range min(workers, max(total, 1)) {
+	late := func() bool { return c.Stop != nil && c.Stop() || c.Budget > 0 && time.Since(start) > c.Budget }
+	over := func() bool { return late() || c.FailFast && failed.Load() }
+	for range min(workers, max(total, 1), maxWorkers) {
 		wg.Go(func() {
 			for {
 				i := int(next.Add(1)) - 1
@@ -79,7 +81,7 @@ func (c *Campaign) Run() *Summary {
 				}
 				var res *trial.Result
 				if !over() {
-					res = c.trial(i)
+					res = c.trial(i, late)
 					if res.Verdict != trial.Pass && !res.Cut {
 						failed.Store(true)
 					}
@@ -92,10 +94,10 @@ func (c *Campaign) Run() *Summary {
 						sum.Skipped++
 					} else {
 						sum.add(r)
+						if c.checked(turn) {
+							sum.Checked++
+						}
 						c.Done(r)
-					}
-					if r != nil && c.checked(turn) {
-						sum.Checked++
 					}
 					turn++
 				}
@@ -109,14 +111,14 @@ func (c *Campaign) Run() *Summary {
 }
 
 func (c *Campaign) checked(i int) bool {
-	return c.SelfCheck > 0 && i%len(c.Seeds)%c.SelfCheck == 0
+	return c.SelfCheck > 0 && i/len(c.Scenarios)%c.SelfCheck == 0
 }
 
 // trial runs the i-th trial and, if it is in the sample, runs it again.
-func (c *Campaign) trial(i int) *trial.Result {
-	sc, seed := c.Scenarios[i/len(c.Seeds)], c.Seeds[i%len(c.Seeds)]
+func (c *Campaign) trial(i int, stop func() bool) *trial.Result {
+	sc, seed := c.Scenarios[i%len(c.Scenarios)], c.Seeds[i/len(c.Scenarios)]
 	o := c.Options
-	o.Stop = c.Stop
+	o.Stop = stop
 	res := trial.Run(sc, seed, o)
 	if res.Cut || res.Err != nil || !c.checked(i) {
 		return res

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"time"
 
 	"faultline/faults/quantity"
@@ -22,12 +23,17 @@ const (
 // bounded, so that memory does not grow with the file, and faults that repeat do so until about the end of the file. The errors are
 // those of opening and reading it.
 func (s *Scenario) UseInput(path string) error {
+	path, err := filepath.Abs(path) // a bundle's scenario lies elsewhere
+	if err != nil {
+		return fmt.Errorf("input: %w", err)
+	}
 	lines, err := estimateLines(path)
 	if err != nil {
 		return fmt.Errorf("input: %w", err)
 	}
 	w := &s.Workload
 	w.Kind, w.Input = "lines", path
+	w.Duration = New(s.Name).Workload.Duration // it lasts as long as the file
 	w.Rate = quantity.Just(max(w.Rate.Max, inputRate))
 	if w.MaxLag.Max == math.MaxInt64 {
 		w.MaxLag = quantity.Just(quantity.Count(inputLag))
@@ -51,18 +57,23 @@ func (s *Scenario) UseInput(path string) error {
 
 // estimateLines guesses from a file's size and beginning how many lines it has.
 func estimateLines(path string) (int64, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case info.IsDir():
+		return 0, fmt.Errorf("%s is a directory; want a file with a message on each line", path)
+	case !info.Mode().IsRegular():
+		return 0, fmt.Errorf("%s is not a regular file; it is read more than once, so write it to one first", path)
+	case info.Size() == 0:
+		return 0, fmt.Errorf("%s is empty; want a file with a message on each line", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	if info.IsDir() {
-		return 0, fmt.Errorf("%s is a directory; want a file with a message on each line", path)
-	}
 	head, err := io.ReadAll(io.LimitReader(f, 256<<10))
 	if err != nil {
 		return 0, err

@@ -109,6 +109,9 @@ func (r *run) judge() *Result {
 	}
 	slices.SortStableFunc(res.Violations, func(a, b oracle.Violation) int { return cmp.Compare(a.At, b.At) })
 	res.Hash, res.Events, res.Recent = r.w.Hash(), r.w.Events(), r.w.Recent()
+	if res.Cut {
+		res.Unjudged = append(res.Unjudged, fmt.Sprintf("the run was ended early, at %v of virtual time", r.w.Now()))
+	}
 	switch {
 	case len(res.Violations) > 0:
 		res.Verdict = Fail
