@@ -3,6 +3,7 @@ package linear
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -93,9 +94,39 @@ func rank(a, b *logOp) int {
 	return cmp.Or(cmp.Compare(a.base, b.base), cmp.Compare(a.kind, b.kind))
 }
 
+// inOrder forbids leaps over what a window knows to be there. Inside a hole an operation is possible at every end from the hole's
+// beginning on, also at one that makes an operation of lower rank impossible for good. Nothing tells the search of that mistake before the
+// lower one returns, which an append with acks=1 never does: it would try all the ways to leap, exponentially many. But all
+// operations of a window take effect, by rank, so none is possible before the end is where those of lower rank leave it. That rules out no
+// linearization, and at each end leaves the operations of one rank only.
+func inOrder(ops []porcupine.Operation) []porcupine.Operation {
+	at := func(op porcupine.Operation) *logOp { return op.Input.(*logOp) }
+	if !slices.ContainsFunc(ops, func(op porcupine.Operation) bool { return at(op).from < at(op).base }) {
+		return ops
+	}
+	ops = slices.Clone(ops)
+	slices.SortStableFunc(ops, func(a, b porcupine.Operation) int { return rank(at(a), at(b)) })
+	reach := int64(-1)
+	for i := 0; i < len(ops); {
+		lower, first := reach, at(ops[i])
+		for ; i < len(ops) && rank(first, at(ops[i])) == 0; i++ {
+			op := at(ops[i])
+			reach = max(reach, op.next)
+			if op.from < lower {
+				tight := *op
+				tight.from = lower
+				ops[i].Input = &tight
+			}
+		}
+	}
+	return ops
+}
+
 func logModel(init logState) porcupine.Model {
 	return porcupine.Model{
-		Init: func() any { return init },
+		// One part: the log. This is where a model sees all of a history before the search.
+		Partition: func(ops []porcupine.Operation) [][]porcupine.Operation { return [][]porcupine.Operation{inOrder(ops)} },
+		Init:      func() any { return init },
 		Step: func(state, in, _ any) (bool, any) {
 			next, ok := stepLog(state.(logState), in.(*logOp))
 			return ok, next

@@ -252,6 +252,29 @@ func TestLogHoleIsToldAndItsOffsetsAreChecked(t *testing.T) {
 	s.broken(t, Linear, "stale read")
 }
 
+// Nothing but their places orders appends with acks=1 that were under way together. In a hole that must not cost a search through all
+// the subsets that could be leapt over.
+func TestLogHoleOfAppendsUnderWayTogetherNeedsNoSearch(t *testing.T) {
+	const n = 30
+	hole := func() story {
+		s := tell()
+		s.budget.Window = 4 * n * n
+		for i := range n {
+			s.acked1(n-i, 100, batch(int64(i), 1, uint64(i+1))) // called in the opposite order
+			s.read(0, 200+i, int64(i))
+		}
+		last := batch(n, 1, 0xa)
+		s.acked(300, 301, last)
+		s.saw(302, last)
+		return s
+	}
+	require.Equal(t, "contents of 0..29, which nobody read", hole().ok(t).Unverified)
+	s := hole()
+	s.read(303, 304, n/2)
+	s.broken(t, Linear, "stale read: read: log ends at 15 by c1 [303ms 304ms]")
+	require.Equal(t, 2, s.window.Len())
+}
+
 func TestLogPictureAndText(t *testing.T) {
 	s := tell()
 	for i := range int64(100) {

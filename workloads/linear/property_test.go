@@ -11,6 +11,7 @@ import (
 	"faultline/workloads/history"
 	"faultline/workloads/oracle"
 
+	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -56,6 +57,12 @@ func drawLog(t *rapid.T) (events []logEvent, log []Batch) {
 	return events, log
 }
 
+// drawUnread takes a range out of what readers will see.
+func drawUnread(t *rapid.T, log []Batch) []Batch {
+	from := rapid.IntRange(0, len(log)).Draw(t, "unread from")
+	return slices.Delete(slices.Clone(log), from, rapid.IntRange(from, len(log)).Draw(t, "unread to"))
+}
+
 func feed(l *Log, events []logEvent, log []Batch) {
 	slices.SortStableFunc(events, func(a, b logEvent) int { return a.ret - b.ret })
 	for i, e := range events {
@@ -80,7 +87,7 @@ func TestLogThatWorksPasses(t *testing.T) {
 		events, log := drawLog(t)
 		l := NewLog("t/0", &Budget{})
 		l.limit = rapid.SampledFrom([]int{8, 64, 1 << 17}).Draw(t, "limit")
-		feed(l, events, log)
+		feed(l, events, drawUnread(t, log))
 		v := l.Check()
 		require.Equal(t, OK, v.Outcome, "%v\n%v", v, v.Window)
 		require.Empty(t, l.window)
@@ -111,7 +118,7 @@ func TestLogWithOneCorruptionFails(t *testing.T) {
 		read := func(end int64) logEvent { return next(logEvent{read: true, end: end}) }
 		a, b := acked(2, 1<<30), acked(3, 2<<30)
 		tail := []logEvent{a, b, read(end)}
-		seen := append(log, a.batch, b.batch)
+		seen := append(drawUnread(t, log), a.batch, b.batch)
 		switch rapid.IntRange(0, 6).Draw(t, "corruption") {
 		case 0: // stale read
 			tail = append(tail, read(a.batch.Next()))
@@ -136,6 +143,36 @@ func TestLogWithOneCorruptionFails(t *testing.T) {
 		}
 		feed(l, append(events, tail...), seen)
 		require.Equal(t, Violated, l.Check().Outcome)
+	})
+}
+
+// A search that keeps to the order of the ranks finds an order exactly when a search that may leap finds one.
+func TestLogInOrderRulesOutNoLinearization(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var ops []porcupine.Operation
+		var end int64
+		small := rapid.IntRange(0, 20)
+		for i := range rapid.IntRange(1, 8).Draw(t, "operations") {
+			op := &logOp{kind: rapid.SampledFrom([]logKind{opRead, opAppend}).Draw(t, "kind"), blind: true, ret: never}
+			op.base = max(0, end+int64(rapid.SampledFrom([]int{0, 0, 0, 1, 2, -1}).Draw(t, "leap")))
+			op.from = rapid.SampledFrom([]int64{0, 0, 0, op.base}).Draw(t, "from")
+			op.next = op.base
+			if op.kind == opAppend {
+				op.next += int64(rapid.IntRange(1, 2).Draw(t, "records"))
+			}
+			end = max(end, op.next)
+			op.call = int64(4*i + small.Draw(t, "call"))
+			if op.kind == opRead || rapid.Bool().Draw(t, "returns") {
+				op.ret = op.call + int64(small.Draw(t, "takes"))
+			}
+			ops = append(ops, porcupine.Operation{Input: op, Call: op.call, Return: op.ret})
+		}
+		ops = rapid.Permutation(ops).Draw(t, "listed")
+		leaps := logModel(logState{})
+		leaps.Partition = nil
+		want := (&Budget{Window: 1 << 22}).judge(leaps, ops)
+		require.NotEqual(t, Inconclusive, want)
+		require.Equal(t, want, (&Budget{Window: 4 * 64}).judge(logModel(logState{}), ops))
 	})
 }
 
