@@ -83,3 +83,16 @@ func withoutBug(args []string) []string {
 	}
 	return slices.Clip(out)
 }
+
+// bugRows lists the rows that can be planted.
+func bugRows() string {
+	all, err := mutants.All()
+	if err != nil {
+		panic(err) // the files are part of the program, and tested
+	}
+	rows := make([]string, len(all))
+	for i, m := range all {
+		rows[i] = m.Row
+	}
+	return strings.Join(rows, " ")
+}

@@ -86,7 +86,7 @@ and for programs) and the trace of every event of the world.`,
 	c.Flags().DurationVar(&f.until, "until", 0, "stop at this virtual time; what is owed at the end is not judged then")
 	c.Flags().StringVar(&f.out, "out", "", `folder of the bundle (default "out/SCENARIO-SEED")`)
 	c.Flags().StringVar(&f.input, "input", "", "each line of this file is a message, instead of the scenario's workload")
-	c.Flags().StringVar(&f.bug, "bug", "", "plant a bug of the catalogue first, by its row (from a source checkout)")
+	c.Flags().StringVar(&f.bug, "bug", "", "plant a bug of the catalogue first, by its row (from a source checkout): "+bugRows())
 	c.Flags().StringVar(&f.policy, "policy", "random", "scheduling policy: random, fifo or pct")
 	c.Flags().BoolVar(&f.json, "json", false, "print the result as a JSON object")
 	return c

@@ -55,7 +55,7 @@ Exit codes: 0 all clean, 1 a promise was broken or could not be judged, 2 bad us
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object a line: each run, then a summary")
 	c.Flags().StringVar(&f.junit, "junit", "", "write JUnit XML to this file")
 	c.Flags().StringVar(&f.input, "input", "", "each line of this file is a message, instead of the scenario's workload")
-	c.Flags().StringVar(&f.bug, "bug", "", "plant a bug of the catalogue first, by its row (from a source checkout)")
+	c.Flags().StringVar(&f.bug, "bug", "", "plant a bug of the catalogue first, by its row (from a source checkout): "+bugRows())
 	c.Flags().StringVar(&f.policy, "policy", "random", "scheduling policy: random, fifo or pct")
 	c.Flags().BoolVar(&f.failFast, "fail-fast", false, "start no run after the first failure")
 	c.Flags().IntVar(&f.selfCheck, "self-check", 25, "repeat the first of so many seeds and compare the hashes; 0: never")
