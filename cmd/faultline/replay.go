@@ -31,6 +31,9 @@ and for programs) and the trace of every event of the world.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := noEmpty(cmd); err != nil {
+				return err
+			}
 			if f.bug != "" {
 				return plantBug(cmd, f.bug)
 			}

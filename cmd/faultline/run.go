@@ -63,6 +63,9 @@ Exit codes: 0 all clean, 1 a promise was broken or could not be judged, 2 bad us
 }
 
 func (f *runFlags) run(cmd *cobra.Command, args []string) error {
+	if err := noEmpty(cmd); err != nil {
+		return err
+	}
 	if f.bug != "" {
 		return plantBug(cmd, f.bug)
 	}

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"faultline/faults/quantity"
 	"faultline/scenarios"
 	"faultline/sim"
@@ -105,4 +108,15 @@ func shellWord(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// noEmpty refuses a flag that was given nothing, such as --bug "$UNSET": it would quietly mean that it was not given.
+func noEmpty(cmd *cobra.Command) error {
+	var err error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.String() == "" && err == nil {
+			err = fmt.Errorf("--%s is given nothing; leave it out or give it a value", f.Name)
+		}
+	})
+	return err
 }
