@@ -50,6 +50,8 @@ type Config struct {
 	DeliveryTimeout time.Duration
 	// MaxInFlight is how many requests to one broker, and batches of one partition, may be unanswered (default 1).
 	MaxInFlight int
+	// MetadataMaxAge is when a topic that is sent to is looked at again, for new partitions (default 5 min).
+	MetadataMaxAge time.Duration
 
 	Partitioner Partitioner // default: KeyHash
 	Compression Codec       // default: None
@@ -75,6 +77,7 @@ func (c Config) withDefaults() (Config, error) {
 	duration(&c.RetryBackoff, 100*time.Millisecond)
 	duration(&c.RequestTimeout, 10*time.Second)
 	duration(&c.DeliveryTimeout, 60*time.Second)
+	duration(&c.MetadataMaxAge, 5*time.Minute)
 	c.Linger = max(c.Linger, 0)
 	switch {
 	case c.Retries == 0:

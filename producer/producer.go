@@ -51,9 +51,6 @@ type Producer struct {
 	closed   bool
 }
 
-// metadataAge is when a topic in use is looked at again, for new partitions.
-const metadataAge = 5 * time.Minute
-
 // New starts a producer. It contacts nobody before the first Send. The error is a Config that makes no sense.
 func New(m machine.Machine, cfg Config) (*Producer, error) {
 	cfg, err := cfg.withDefaults()
@@ -132,7 +129,7 @@ func (p *Producer) topic(name string) (*topic, error) {
 	now := p.m.Uptime()
 	t := p.acc.topics[name]
 	if t != nil && len(t.parts) > 0 {
-		if now-t.refreshed > metadataAge {
+		if now-t.refreshed > p.cfg.MetadataMaxAge {
 			t.refreshed = now
 			p.refresh(name)
 		}

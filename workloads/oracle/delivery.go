@@ -17,6 +17,8 @@ import (
 //   - what a reset or the start of a claim leaves out was deleted by retention, or the mode allows it (largest, seek);
 //   - DUPB: nothing below the offset that was committed when the owner claimed is handed over again; with at-most-once nothing is handed
 //     over twice, or before it is committed;
+//   - DUPB: a record that was acked without any retry is at one offset (a retry shows as such, and only that may put a second copy into the log);
+//   - a process of a producer that ends regularly has told the outcome of everything that it sent, once;
 //   - IDEMP: a record of an idempotent producer is at one offset;
 //   - DIRTY: nothing is handed over that its broker does not yet show;
 //   - BUDGET: a record is processed within Promise.Late.
@@ -84,6 +86,9 @@ func (d *Delivery) Observe(e *history.Event) {
 	case history.Traced:
 		d.traced(e)
 	case history.MachineCrashed, history.MachineExited:
+		if e.Kind == history.MachineExited && e.Text == "" {
+			d.untold(e)
+		}
 		d.gone(e)
 		if e.Power {
 			d.lose(e.Machine, e.At, false)
@@ -107,6 +112,8 @@ func (d *Delivery) traced(e *history.Event) {
 		d.claimed(e)
 	case machine.ConsumerReset:
 		d.reset(e)
+	case machine.ProducerRetry:
+		d.retried(e)
 	case machine.ConsumerReleased:
 		if s := d.bySubject(t.Subject); s != nil {
 			s.drop(func(c *claimant) bool { return c.consumer == t.Detail })
@@ -157,6 +164,7 @@ type source struct {
 	old         map[int64]record // what is not settled though much that came later is
 	sweep       int              // size of old at which it is cleaned up
 	marks       []mark           // by partition number
+	retries     []time.Duration  // by partition number: the last one; none
 }
 
 // record is what is known of one record.
@@ -168,6 +176,7 @@ type record struct {
 	partition int32 // none while nobody knows
 	state     state
 	seen      bool // some group processed it
+	once      bool // acked at an offset, and never sent a second time
 }
 
 const none = -1
@@ -284,6 +293,10 @@ func (d *Delivery) acked(e *history.Event) {
 		return // nobody promised anything; where it is shows when it is processed
 	}
 	part := d.part(r.topic, e.Partition)
+	r.once = s.retriedAt(part) < r.sentAt && !d.promise.DiskLies
+	if r.seen && r.offset != e.Offset && r.once && !s.producer.Idempotent {
+		d.twice(e.At, e.ID, part, e.Offset, r.offset)
+	}
 	if r.seen && r.offset != e.Offset && s.producer.Idempotent {
 		d.Violate(e.At, Idemp, "record %v is in %v at offset %d and at offset %d", e.ID, part.place, r.offset, e.Offset)
 	}
@@ -361,11 +374,59 @@ func (d *Delivery) processed(e *history.Event) {
 	if !r.topic.gone {
 		d.put(e.At, part, e.Offset, e.ID, isSeen)
 	}
+	if r.once && r.offset != e.Offset && !s.producer.Idempotent {
+		d.twice(e.At, e.ID, part, r.offset, e.Offset)
+	}
 	if r.offset < 0 || !r.seen && r.state != acked {
 		r.offset, r.partition = e.Offset, e.Partition
 	}
 	r.seen = true
 	s.save(e.ID, r)
+}
+
+// retried notes that a producer sends a batch of a partition once more, as it says itself.
+func (d *Delivery) retried(e *history.Event) {
+	pl, ok := parsePlace(e.Trace.Subject)
+	if !ok {
+		return
+	}
+	part := d.part(d.topic(pl.topic), pl.partition)
+	for _, s := range d.sources {
+		if s.machine != e.Machine || s.incarnation != e.Incarnation {
+			continue
+		}
+		for part.number >= len(s.retries) {
+			s.retries = append(s.retries, none)
+		}
+		s.retries[part.number] = e.At
+	}
+}
+
+func (s *source) retriedAt(p *partLog) time.Duration {
+	if p.number >= len(s.retries) {
+		return none
+	}
+	return s.retries[p.number]
+}
+
+// twice reports a second copy of a record that was acked at its first attempt.
+func (d *Delivery) twice(at time.Duration, id history.ID, part *partLog, acked, other int64) {
+	d.Violate(at, DupB, "record %v is in %v a second time, at offset %d: it was acked at offset %d without any retry, so nothing explains another copy", id, part.place, other, acked)
+}
+
+// untold reports what a process that ended regularly sent without ever telling what became of it.
+func (d *Delivery) untold(e *history.Event) {
+	for n, s := range d.sources {
+		if !s.known || s.dead || s.machine != e.Machine || s.incarnation != e.Incarnation {
+			continue
+		}
+		for seq := s.recent.base; seq < s.recent.end(); seq++ {
+			if s.recent.at(seq).state == pending {
+				d.Violate(e.At, Deliver, "%s ended regularly, but never told what became of record %v, which it sent at %v: neither acked nor failed nor unknown",
+					s.producer.Name, history.NewID(n, seq), s.recent.at(seq).sentAt)
+			}
+		}
+	}
 }
 
 // gone notes that a process is no more.

@@ -367,9 +367,49 @@ func (d *Delivery) lost(end End, s *seatLog, o int64, en *entry) {
 		s.group.Name, en.id, from, sent, o, s.part.place, how, offsetText(s.committed), d.logStart(s.part))
 }
 
+// position is where the claimant reads on, once what it has taken before a reset is handed over; none: nowhere yet.
+func (c *claimant) position() int64 {
+	switch n := len(c.jumps); {
+	case c.target >= 0:
+		return c.target
+	case n > 0:
+		return c.jumps[n-1].to
+	}
+	return c.next
+}
+
+// lagging lists the claims that read from below the start of their log: what they ask for does not exist any more, so they must
+// reset. A claim without a position must find one, too. A log that is not open is Liveness' affair.
+func (d *Delivery) lagging() []string {
+	var out []string
+	for _, p := range d.sorted() {
+		if p.visible < 0 {
+			continue
+		}
+		for _, s := range p.seats {
+			if d.promise.group(s.group.Name) == nil || s.group.Loner {
+				continue
+			}
+			for i := range s.claims {
+				c := &s.claims[i]
+				switch at, start := c.position(), d.logStart(p); {
+				case at < 0:
+					out = append(out, c.consumer+" owns "+s.seat.String()+" but reads from nowhere: nothing was committed, and it has not reset; the log has "+itoa(start)+" to "+itoa(p.visible))
+				case at < start:
+					out = append(out, c.consumer+" owns "+s.seat.String()+" and reads from offset "+itoa(at)+", which retention deleted, and has not reset; the log has "+itoa(start)+" to "+itoa(p.visible))
+				}
+			}
+		}
+	}
+	return out
+}
+
 // Waits tells what is owed and not delivered yet, "" when nothing is. It takes time in proportion to what is in flight.
 func (d *Delivery) Waits() string {
 	if s := d.standing(); len(s) > 0 {
+		return s[0]
+	}
+	if s := d.lagging(); len(s) > 0 {
 		return s[0]
 	}
 	return ""

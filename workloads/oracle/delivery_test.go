@@ -142,12 +142,50 @@ func TestDeliveryOfWhatWasNotSent(t *testing.T) {
 func TestDeliveryRetriesMayDuplicate(t *testing.T) {
 	story := `
 		b1 log.opened t/0 - 0 0
-		sent 0/0 t; b1 log.appended t/0 - 0 1; b1 log.appended t/0 - 1 2; b1 log.visible t/0 - 2; acked 0/0 t/0 1
+		sent 0/0 t; b1 log.appended t/0 - 0 1; p producer.retry t/0 timed_out 1; b1 log.appended t/0 - 1 2; b1 log.visible t/0 - 2; acked 0/0 t/0 1
 		own g/t/0 c1 7; claimed c1 g/t/0 -1; reset c1 g/t/0 -1 0
 		handed c1 g/t/0 0; processed c1 g/t/0 0 0/0
 		handed c1 g/t/0 1; processed c1 g/t/0 1 0/0`
 	silent(t, NewDelivery(usual(), nil), story)
 	fires(t, with(func(p *Promise) { p.Producers[0].Idempotent = true }), Idemp, "record 0/0 is in t/0 at offset 1 and at offset 0", story)
+	// The retry is of another partition, another producer or an earlier time, or there is none.
+	for _, retry := range []string{"p producer.retry t/1 timed_out 1;", "p1 producer.retry t/0 timed_out 1;", ""} {
+		fires(t, NewDelivery(usual(), nil), DupB, "record 0/0 is in t/0 a second time, at offset 0: it was acked at offset 1 without any retry",
+			"sent 1/0 t; "+replaceAll(story, "p producer.retry t/0 timed_out 1;", retry))
+	}
+	fires(t, NewDelivery(usual(), nil), DupB, "record 0/1 is in t/0 a second time, at offset 1: it was acked at offset 0 without any retry",
+		"sent 0/0 t; p producer.retry t/0 timed_out 1; unknown 0/0; +1s; "+
+			replaceAll(story, "0/0", "0/1", "p producer.retry t/0 timed_out 1;", "", "acked 0/0 t/0 1", "acked 0/1 t/0 0"))
+}
+
+func TestDeliveryOfARecordWithoutAnOutcome(t *testing.T) {
+	fires(t, NewDelivery(usual(), nil), Deliver, "p ended regularly, but never told what became of record 0/1, which it sent at 0s",
+		"start p; sent 0/0 t; acked 0/0 t/0 0; sent 0/1 t; sent 0/2 t; unknown 0/2; +1s; exit p")
+	for _, story := range []string{
+		"start p; sent 0/0 t; failed 0/0; sent 0/1 t; unknown 0/1; exit p",
+		"start p; sent 0/0 t; crash p; start p; exit p", // nobody knows what a crash took along
+		"start p; sent 0/0 t; power p; start p; exit p",
+		"start p; sent 0/0 t; exit p out of patience", // Liveness tells
+		"start p; sent 0/0 t; exit c1",
+		"start p; sent 0/0 t; phase heal; +31s", // still under way
+	} {
+		silent(t, NewDelivery(usual(), nil), story)
+	}
+}
+
+func TestDeliveryWaitsForAReset(t *testing.T) {
+	for _, c := range []struct{ story, says string }{
+		{"claimed c1 g/t/0 1; b1 log.deleted t/0 - 0 2", "c1 owns g/t/0 and reads from offset 1, which retention deleted, and has not reset; the log has 2 to 2"},
+		{"claimed c1 g/t/0 -1", "c1 owns g/t/0 but reads from nowhere"},
+	} {
+		s := newStory(t)
+		d := NewDelivery(usual(), nil)
+		s.rec.Attach(d)
+		s.tell("b1 log.opened t/0 - 0 0; b1 log.appended t/0 - 0 2; b1 log.visible t/0 - 2; own g/t/0 c1 7; " + c.story)
+		require.Contains(t, d.Waits(), c.says)
+		s.tell("reset c1 g/t/0 1 2")
+		require.Empty(t, d.Waits())
+	}
 }
 
 func TestDeliveryOrderOfAcks(t *testing.T) {

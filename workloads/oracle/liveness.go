@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,10 +16,16 @@ import (
 // Verified as time goes on, when nothing disturbs (see calm) for Promise.HealWithin:
 //   - every broker machine that is up has registered, and its node is there;
 //   - every consumer that joined and did not leave, and whose process is up, has its node in the group;
+//   - every partition of a topic has an open log at the broker that leads it;
 //   - no process ends with an error. (A panic is never excused.)
+//
+// Verified always: a producer or consumer never ends with an error; a broker or coordination server only with an error of the disk,
+// and only if a disk fault is or was there a moment ago, or one of its logs was fenced.
 //
 // Verified at the end:
 //   - the world did not get stuck, into a livelock or a panic;
+//   - the world came to rest within the time that the trial waits for it (End.Waits);
+//   - no consumer reads from below the start of its log, without a reset;
 //   - Promise.HealWithin after the heal began, every broker and consumer machine is up, and every group has processed
 //     what was acked before, as far as Delivery owes it: a group that stands still is told with the place where it stands.
 //
@@ -31,7 +38,10 @@ type Liveness struct {
 	calm     *calm
 	machines map[string]*station
 	told     map[string]bool
-	next     time.Duration // when to look next; none: something disturbs
+	open     map[place]string // machine that has the partition's log open
+	disks    map[int]bool     // disk faults that are active
+	diskAt   time.Duration    // when the last one ended; none
+	next     time.Duration    // when to look next; none: something disturbs
 }
 
 // station is a machine and what runs there.
@@ -42,12 +52,14 @@ type station struct {
 	since       time.Duration
 	exit        string             // why its last process ended by itself
 	regular     bool               // it ended by itself, without an error
+	fenced      bool               // the process lost a log to an I/O error
 	consumers   map[[2]string]bool // group and id of the members that joined from this process
 }
 
 // NewLiveness makes the oracle. It asks delivery what is owed.
 func NewLiveness(p *Promise, d *Delivery) *Liveness {
-	l := &Liveness{promise: p, delivery: d, reg: newRegistry(), calm: newCalm(p), machines: map[string]*station{}, told: map[string]bool{}, next: none}
+	l := &Liveness{promise: p, delivery: d, reg: newRegistry(), calm: newCalm(p), machines: map[string]*station{}, told: map[string]bool{}, open: map[place]string{},
+		disks: map[int]bool{}, diskAt: none, next: none}
 	for _, names := range [][]string{p.Coord, p.Brokers} {
 		for _, m := range names {
 			l.machines[m] = &station{consumers: map[[2]string]bool{}}
@@ -77,13 +89,29 @@ func (l *Liveness) Observe(e *history.Event) {
 	case history.Traced:
 		l.traced(e)
 		return
+	case history.FaultInjected:
+		if strings.Contains(e.Text, "fault: disk-") {
+			l.disks[e.Number] = true
+		}
+	case history.FaultHealed:
+		if l.disks[e.Number] {
+			delete(l.disks, e.Number)
+			l.diskAt = e.At
+		}
+	case history.PhaseBegan:
+		if e.Phase == history.Heal && len(l.disks) > 0 {
+			clear(l.disks)
+			l.diskAt = e.At
+		}
 	case history.MachineStarted:
 		s := l.station(e.Machine)
+		s.fenced = false
 		s.up, s.incarnation, s.since, s.exit, s.regular = true, e.Incarnation, e.At, "", false
 		clear(s.consumers)
 	case history.MachineCrashed, history.MachineExited:
 		s := l.station(e.Machine)
 		s.up, s.since = false, e.At
+		maps.DeleteFunc(l.open, func(_ place, at string) bool { return at == e.Machine })
 		if e.Kind == history.MachineExited {
 			s.exit, s.regular = e.Text, e.Text == ""
 			switch p := l.promise; {
@@ -91,6 +119,8 @@ func (l *Liveness) Observe(e *history.Event) {
 				l.Violate(e.At, Live, "the process on %s panicked: %s", e.Machine, e.Text)
 			case e.Text != "" && p.HealWithin > 0 && l.calm.now() && e.At > l.calm.since+p.HealWithin:
 				l.Violate(e.At, Live, "the process on %s ended, though nothing disturbs since %v: %s", e.Machine, l.calm.since, e.Text)
+			case e.Text != "" && !l.explained(s, e):
+				l.Violate(e.At, Live, "the process on %s ended with an error that nothing explains: %s", e.Machine, e.Text)
 			}
 		}
 		clear(s.consumers)
@@ -98,6 +128,23 @@ func (l *Liveness) Observe(e *history.Event) {
 	if l.calm.observe(e) {
 		l.plan(e.At)
 	}
+}
+
+// diskWithin is how long after a disk fault a process may still end by it: it has to notice, and to give up what it has under way.
+const diskWithin = 3 * time.Second
+
+// explained reports whether a process may end with an error: only that of a server, from a disk that failed.
+func (l *Liveness) explained(s *station, e *history.Event) bool {
+	if !slices.Contains(l.promise.Brokers, e.Machine) && !slices.Contains(l.promise.Coord, e.Machine) {
+		return false
+	}
+	if l.promise.DiskLies || s.fenced {
+		return true
+	}
+	if !strings.Contains(e.Text, machine.ErrIO.Error()) && !strings.Contains(e.Text, machine.ErrNoSpace.Error()) {
+		return false
+	}
+	return len(l.disks) > 0 || l.diskAt >= 0 && e.At <= l.diskAt+diskWithin
 }
 
 func (l *Liveness) traced(e *history.Event) {
@@ -110,6 +157,17 @@ func (l *Liveness) traced(e *history.Event) {
 		return
 	case machine.BrokerDown:
 		return
+	case machine.LogOpened:
+		if at, ok := parsePlace(t.Subject); ok {
+			l.open[at] = e.Machine
+		}
+		return
+	case machine.LogFailed:
+		l.station(e.Machine).fenced = true
+		return
+	case machine.TopicRemoved:
+		maps.DeleteFunc(l.open, func(p place, at string) bool { return p.topic == t.Subject && at == e.Machine })
+		return
 	case machine.ConsumerJoined:
 		l.station(e.Machine).consumers[[2]string{t.Subject, t.Detail}] = true
 		return
@@ -118,7 +176,7 @@ func (l *Liveness) traced(e *history.Event) {
 		return
 	}
 	switch what, _ := l.reg.observe(e); what {
-	case brokerChange, memberChange:
+	case brokerChange, memberChange, topicChange:
 		clear(l.told)
 		l.plan(e.At)
 	}
@@ -175,6 +233,25 @@ func (l *Liveness) missing(loading bool) []string {
 			}
 		}
 	}
+	return append(out, l.closed()...)
+}
+
+// closed lists the partitions whose leader is registered but has not opened their log.
+func (l *Liveness) closed() []string {
+	var out []string
+	for topic, parts := range l.reg.topics {
+		for p, broker := range parts {
+			if _, registered := l.reg.brokers[broker]; !registered {
+				continue
+			}
+			for name, s := range l.machines {
+				if at := (place{topic, p}); s.up && s.broker == broker && l.open[at] != name {
+					out = append(out, "broker "+broker+" on "+name+" leads "+at.String()+" but has not opened its log")
+				}
+			}
+		}
+	}
+	slices.Sort(out)
 	return out
 }
 
@@ -205,6 +282,9 @@ func (l *Liveness) Finish(end End) {
 		return
 	}
 	p := l.promise
+	if end.Waits != "" && p.HealWithin > 0 {
+		l.Violate(end.At, Live, "the run did not come to rest within %v after the heal: it still waits: %s", end.At-l.calm.heal, end.Waits)
+	}
 	if p.HealWithin <= 0 || l.calm.heal < 0 || end.At < l.calm.heal+p.HealWithin {
 		return
 	}
@@ -213,7 +293,7 @@ func (l *Liveness) Finish(end End) {
 			l.Violate(end.At, Live, "%s, %v after the heal began; the limit is %v", m, end.At-l.calm.heal, p.HealWithin)
 		}
 	}
-	for _, s := range l.delivery.standing() {
+	for _, s := range append(l.delivery.standing(), l.delivery.lagging()...) {
 		l.Violate(end.At, Live, "%s, %v after the heal began; the limit is %v", s, end.At-l.calm.heal, p.HealWithin)
 	}
 }

@@ -192,7 +192,10 @@ func (w *tiny) produce(l *tinyLog) {
 	if outcome == 2 {
 		copies = 2 // the first answer was lost, the batch sent again
 	}
-	for range copies {
+	for i := range copies {
+		if i > 0 {
+			w.trace(who, machine.ProducerRetry, l.name(), "the answer was lost", 1, 0)
+		}
 		l.ids = append(l.ids, id)
 		w.trace(w.broker(), machine.LogAppended, l.name(), "", l.end()-1, l.end())
 	}

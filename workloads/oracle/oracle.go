@@ -63,6 +63,8 @@ type End struct {
 	// and Detail says which tasks, waiting for what.
 	Trouble string
 	Detail  string
+	// Waits is what the run still waited for when the time promised for coming to rest was up. Empty: it came to rest.
+	Waits string
 }
 
 // MaxTold is how many violations of one invariant an oracle tells in full.

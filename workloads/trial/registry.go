@@ -3,6 +3,7 @@ package trial
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -89,16 +90,20 @@ func (g *registry) leader(topic string, partition int32) string {
 
 func brokerName(id int32) string { return fmt.Sprintf("%s-%d", roleBroker, id) }
 
-// owned tells whether every partition has an owner in each group that reads its topic.
-func (g *registry) owned(groups map[string]*progress) bool {
+// unowned tells which partition has no owner in a group that reads its topic; "" when each has.
+func (g *registry) unowned(groups map[string]*progress) string {
+	var out []string
 	for name, group := range groups {
 		for topic := range group.topics {
 			for p := range g.topics[topic] {
 				if !g.owners[fmt.Sprintf("/consumers/%s/owners/%s/%d", name, topic, p)] {
-					return false
+					out = append(out, fmt.Sprintf("group %s has no owner of %s/%d", name, topic, p))
 				}
 			}
 		}
 	}
-	return true
+	if len(out) == 0 {
+		return ""
+	}
+	return slices.Min(out)
 }

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"fmt"
 	"io"
 	"time"
 
@@ -251,7 +252,7 @@ func (r *run) awaitRest() {
 		}
 		now := r.w.Now()
 		switch {
-		case !r.atRest():
+		case r.waits() != "":
 			restSince = -1
 		case restSince < 0:
 			restSince = now
@@ -260,6 +261,7 @@ func (r *run) awaitRest() {
 			return
 		}
 		if now >= r.healAt+r.sc.Promise.Heal.V().D()+2*settle {
+			r.end.Waits = r.waits()
 			r.finish()
 			return
 		}
@@ -268,20 +270,32 @@ func (r *run) awaitRest() {
 	step()
 }
 
-// atRest tells whether everything is up, and the oracles wait for nothing.
-func (r *run) atRest() bool {
+// waits tells what rest waits for, "" when everything is up, producers are done, and the oracles wait for nothing.
+func (r *run) waits() string {
 	for _, n := range r.nodes {
-		if !n.spare && !n.done && !n.comp.Running() {
-			return false
+		switch {
+		case n.spare && !n.comp.Running() || n.done:
+		case !n.comp.Running():
+			return n.name + " is down"
+		case n.role == roleProducer:
+			return n.name + " has not delivered what it sent, or has not ended"
 		}
 	}
-	if !r.feed.Over() || !r.tally.caughtUp() || !r.registry.owned(r.tally.groups) {
-		return false
+	if !r.feed.Over() {
+		return fmt.Sprintf("%d messages are taken from the feed and not settled", r.feed.Away())
+	}
+	if w := r.tally.behind(); w != "" {
+		return w
+	}
+	if w := r.registry.unowned(r.tally.groups); w != "" {
+		return w
 	}
 	for _, o := range r.jury {
-		if w, ok := o.(interface{ Waits() string }); ok && w.Waits() != "" {
-			return false
+		if j, ok := o.(interface{ Waits() string }); ok {
+			if w := j.Waits(); w != "" {
+				return w
+			}
 		}
 	}
-	return true
+	return ""
 }

@@ -1,7 +1,9 @@
 package trial
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,13 +36,14 @@ type progress struct {
 	topics map[string]bool
 	next   map[partition]int64 // after the highest offset processed
 	stored map[partition]int64 // committed
+	reset  map[partition]int64 // after the last reset: nothing below is there to be read
 	lag    int64               // acked records above next, over all partitions of the run
 }
 
 func newTally(groups map[string][]string) *tally {
 	t := &tally{ends: map[partition]int64{}, visible: map[partition]int64{}, groups: map[string]*progress{}, parsed: map[string]partition{}, seats: map[string]seat{}}
 	for name, topics := range groups {
-		g := &progress{topics: map[string]bool{}, next: map[partition]int64{}, stored: map[partition]int64{}}
+		g := &progress{topics: map[string]bool{}, next: map[partition]int64{}, stored: map[partition]int64{}, reset: map[partition]int64{}}
 		for _, topic := range topics {
 			g.topics[topic] = true
 		}
@@ -82,6 +85,11 @@ func (t *tally) Observe(e *history.Event) {
 			if g := t.groups[s.group]; g != nil {
 				g.stored[s.partition] = e.Trace.A
 			}
+		case machine.ConsumerReset:
+			s := t.seat(e.Trace.Subject)
+			if g := t.groups[s.group]; g != nil {
+				g.reset[s.partition] = e.Trace.B
+			}
 		}
 	}
 }
@@ -118,14 +126,18 @@ func (t *tally) lag() int64 {
 	return most
 }
 
-// caughtUp tells whether every group has processed, or committed, all that is visible.
-func (t *tally) caughtUp() bool {
-	for _, g := range t.groups {
+// behind tells which group has not processed, or committed, all that is visible, and has not skipped it legally; "" when none is.
+func (t *tally) behind() string {
+	var out []string
+	for name, g := range t.groups {
 		for p, end := range t.visible {
-			if g.topics[p.topic] && max(g.next[p], g.stored[p]) < end {
-				return false
+			if at := max(g.next[p], g.stored[p], g.reset[p]); g.topics[p.topic] && at < end {
+				out = append(out, fmt.Sprintf("group %s is at offset %d of %s/%d, of which offsets below %d are visible", name, at, p.topic, p.index, end))
 			}
 		}
 	}
-	return true
+	if len(out) == 0 {
+		return ""
+	}
+	return slices.Min(out)
 }
