@@ -2,6 +2,8 @@ package oracle
 
 import (
 	"cmp"
+	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"time"
@@ -20,8 +22,13 @@ type diskLog struct {
 	failed  bool          // an I/O error fenced it since it was opened
 	before  *stopped      // how it was when its process last stopped, until it is open again
 	offline string        // why the broker could not open it
+	floor   int64         // the log may not begin below it any more: it began there when it was open, and what lay below is surely gone
 	crowded time.Duration // since when retention should have removed the first segment; none: it should not
+	crowd   span          // what that segment holds
 }
+
+// span are the offsets of a segment, next is not one of them.
+type span struct{ base, next int64 }
 
 // stopped is a log at the moment at which its process or machine stopped.
 type stopped struct {
@@ -55,6 +62,23 @@ func (l *diskLog) live() []*segmentScan {
 		i++
 	}
 	return l.segs[i:]
+}
+
+// checkpointed is the log start that the log's checkpoint file tells, as a power loss would leave it: a restart may not go below it. -1: none.
+func (l *diskLog) checkpointed() int64 {
+	f, ok := l.on.model.File(path.Join(l.dir, "checkpoint"))
+	if !ok || !f.EntryDurable() {
+		return -1
+	}
+	p := make([]byte, f.Synced)
+	if n, _ := f.ReadSyncedAt(p, 0); int64(n) != f.Synced {
+		return -1
+	}
+	var start int64
+	if n, _ := fmt.Sscanf(string(p), "faultline-log 1 start %d ", &start); n != 1 {
+		return -1
+	}
+	return start
 }
 
 // follow reads what became durable.

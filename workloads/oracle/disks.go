@@ -162,6 +162,9 @@ func (d *Disks) traced(b *brokerDisk, e *history.Event) {
 			l.segs[i].dead = true
 			l.shorten()
 		}
+		if t.B <= l.checkpointed() {
+			l.floor = max(l.floor, t.B)
+		}
 	case machine.LogFailed:
 		l.failed = true
 		if !l.open {
@@ -195,6 +198,7 @@ func (d *Disks) opened(l *diskLog, e *history.Event) {
 	for _, fn := range d.onOpened {
 		fn(l, e)
 	}
+	l.floor = max(l.floor, e.Trace.A)
 	l.before = nil
 }
 
@@ -206,11 +210,18 @@ func (d *Disks) happened(b *brokerDisk, e simdisk.Event) {
 		return
 	case simdisk.Wiped:
 		for _, l := range b.order {
-			l.before, l.open, l.segs = nil, false, nil
+			l.before, l.open, l.segs, l.floor = nil, false, nil, 0
 		}
 		return
 	case simdisk.Renamed:
 		d.renamed(b, e)
+		return
+	}
+	if e.Kind == simdisk.DirSynced {
+		// What was removed before does not come back, whatever happens.
+		if l := b.logs[e.File.Path]; l != nil && l.open && len(l.segs) > 0 {
+			l.floor = max(l.floor, l.segs[0].base)
+		}
 		return
 	}
 	dir, base, ok := segmentFile(e.File.Path)

@@ -127,12 +127,17 @@ func (b *bench) fires(invariant, text string) {
 
 // fetched tells that a client got a reply.
 func (b *bench) fetched(offset, hw int64, start, end time.Duration, batches ...[]byte) {
+	b.answered(1<<20, offset, 0, hw, start, end, batches...)
+}
+
+// answered tells that a client, which asked for at most so many bytes, got a reply from a log that begins at first.
+func (b *bench) answered(most int32, offset, first, hw int64, start, end time.Duration, batches ...[]byte) {
 	var all []byte
 	for _, p := range batches {
 		all = append(all, p...)
 	}
-	req := &kmsg.FetchRequest{Topics: []kmsg.FetchRequestTopic{{Topic: "visits", Partitions: []kmsg.FetchRequestTopicPartition{{FetchOffset: offset}}}}}
-	resp := &kmsg.FetchResponse{Topics: []kmsg.FetchResponseTopic{{Topic: "visits", Partitions: []kmsg.FetchResponseTopicPartition{{HighWatermark: hw, RecordBatches: all}}}}}
+	req := &kmsg.FetchRequest{Topics: []kmsg.FetchRequestTopic{{Topic: "visits", Partitions: []kmsg.FetchRequestTopicPartition{{FetchOffset: offset, PartitionMaxBytes: most}}}}}
+	resp := &kmsg.FetchResponse{Topics: []kmsg.FetchResponseTopic{{Topic: "visits", Partitions: []kmsg.FetchResponseTopicPartition{{HighWatermark: hw, LogStartOffset: first, RecordBatches: all}}}}}
 	b.rec.KafkaCalled(history.Who{Machine: "consumer-1"}, &history.KafkaCall{Broker: "broker-1:9092", Req: req, Resp: resp, Start: start, End: end})
 }
 
@@ -243,7 +248,7 @@ func (f *forger) truncate(size int64) {
 func TestDiskOraclesAreSilentOnTheRealLog(t *testing.T) {
 	for seed := range uint64(60) {
 		draw := rand.New(rand.NewPCG(seed, 7))
-		topic := Topic{RetentionTime: -1, RetentionBytes: -1}
+		topic := Topic{RetentionTime: -1, RetentionBytes: -1, SegmentBytes: 800}
 		switch draw.IntN(3) {
 		case 0:
 			topic.RetentionBytes = 2000
@@ -306,9 +311,9 @@ func TestDiskOraclesAreSilentOnTheRealLog(t *testing.T) {
 func TestDiskOraclesAreSilentOnTheRealLogInChaos(t *testing.T) {
 	for seed := range uint64(10) {
 		draw := rand.New(rand.NewPCG(seed, 8))
-		topic := Topic{RetentionTime: -1, RetentionBytes: 3000}
+		topic := Topic{RetentionTime: -1, RetentionBytes: 3000, SegmentBytes: 800}
 		if seed%2 == 0 {
-			topic = Topic{RetentionTime: 200 * time.Millisecond, RetentionBytes: -1}
+			topic = Topic{RetentionTime: 200 * time.Millisecond, RetentionBytes: -1, SegmentBytes: 800}
 		}
 		b := newBench(t, seed, topic)
 		cfg := log.Config{SegmentBytes: 800, IndexInterval: 200, FlushInterval: 5 * time.Millisecond, FlushMessages: 20,
@@ -361,6 +366,7 @@ func TestDiskOraclesAreSilentOnTheRealLogInChaos(t *testing.T) {
 		}
 		b.c.Go("live", func() { live(false) })
 		b.rec.PhaseBegan(history.Heal)
+		b.ret.Within = time.Second
 		b.pass(2 * time.Second)
 		require.Empty(t, b.found(), "seed %d", seed)
 		require.True(t, b.disks.brokers[0].order[0].open)

@@ -86,6 +86,7 @@ type segmentScan struct {
 	pos     int64 // bytes that batches cover
 	named   bool  // the file's name is durable
 	sealed  bool  // whole, durable and followed by the next segment: no need to look again
+	sized   bool  // its size was judged, and it does not grow any more
 	dead    bool  // the broker said that it is deleted; the file may stay when the disk fails
 }
 

@@ -19,12 +19,13 @@ import (
 //   - it is a prefix of what it was, batch by batch, with the same bytes (length and CRC, which is checked anew);
 //   - it has everything that was durable (fsync returned nil, under names that were durable), everything that was visible (so everything
 //     acked with acks=all), and after a process crash everything that was in the page cache;
-//   - it begins where it began, but for segments that were removed by name (Retention judges those);
+//   - it begins where it began, but for segments that were removed by name (Retention judges those), and not before: what was deleted for good, by a
+//     durable checkpoint or directory, or by what a client was shown, does not come back;
 //   - its files hold batches without a gap or a byte between them, to the end that the broker tells; indexes agree with a linear scan;
 //   - all of it is durable again, so that the next power loss takes nothing.
 //
 // While it is open: what is visible is whole, without garbage on the way, in files whose names are durable; nothing visible is cut off; a fetch
-// is answered from the batch that contains its offset, without gaps. At the end: the bytes of every durable batch are still those that became
+// is answered from the batch that contains its offset, without gaps, with no more bytes than it asked for unless it is one batch. At the end: the bytes of every durable batch are still those that became
 // durable. And (LIVE) a log whose broker came back was opened within the promised time after the heal.
 //
 // Not verified: the records inside the batches; logs on a disk that lies (Promise.DiskLies) or was wiped.
@@ -72,6 +73,9 @@ func (o *Recoveries) opened(l *diskLog, e *history.Event) {
 	}
 	if durable, why := o.disks.durable(l); durable < end && wrong == "" {
 		o.Violate(at, Recovery, "%s on %s was opened up to %d, but a power loss could take it back to %d: %s", l.place, l.on.machine, end, durable, why)
+	}
+	if start < l.floor {
+		o.Violate(at, Recovery, "%s on %s was opened as %d..%d, but what lies below %d was deleted for good: it came back", l.place, l.on.machine, start, end, l.floor)
 	}
 	o.indexes(l, at)
 	if b := l.before; b != nil {
@@ -183,12 +187,20 @@ func (o *Recoveries) fetched(e *history.Event) {
 		t := &resp.Topics[i]
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
-			asked, ok := fetchOffset(req, t.Topic, p.Partition)
-			if !ok || p.ErrorCode != 0 || len(p.RecordBatches) == 0 {
+			ask := fetchPartition(req, t.Topic, p.Partition)
+			if ask == nil || p.ErrorCode != 0 {
 				continue
 			}
+			if l := o.disks.at(place{t.Topic, p.Partition}); l != nil && l.open && e.Kafka.Start >= l.since {
+				l.floor = max(l.floor, p.LogStartOffset)
+			}
+			if len(p.RecordBatches) == 0 {
+				continue
+			}
+			asked, whole := ask.FetchOffset, 0
 			due := int64(-1)
 			eachBatch(p.RecordBatches, func(b logBatch, err error) bool {
+				whole++
 				switch {
 				case err != nil && due < 0:
 					o.Violate(e.At, Recovery, "%s/%d on %s: a fetch from offset %d got bytes that are no batch: %v", t.Topic, p.Partition, e.Kafka.Broker, asked, err)
@@ -205,6 +217,10 @@ func (o *Recoveries) fetched(e *history.Event) {
 				}
 				return false
 			})
+			if whole > 1 && len(p.RecordBatches) > int(ask.PartitionMaxBytes) {
+				o.Violate(e.At, Recovery, "%s/%d on %s: a fetch of at most %d bytes from offset %d got several batches, %d bytes", t.Topic, p.Partition, e.Kafka.Broker,
+					ask.PartitionMaxBytes, asked, len(p.RecordBatches))
+			}
 		}
 	}
 }
@@ -220,18 +236,18 @@ func eachBatch(p []byte, fn func(logBatch, error) bool) {
 	}
 }
 
-func fetchOffset(req *kmsg.FetchRequest, topic string, partition int32) (int64, bool) {
+func fetchPartition(req *kmsg.FetchRequest, topic string, partition int32) *kmsg.FetchRequestTopicPartition {
 	for i := range req.Topics {
 		if req.Topics[i].Topic != topic {
 			continue
 		}
 		for j := range req.Topics[i].Partitions {
 			if p := &req.Topics[i].Partitions[j]; p.Partition == partition {
-				return p.FetchOffset, true
+				return p
 			}
 		}
 	}
-	return 0, false
+	return nil
 }
 
 // Finish compares every log with what became durable in it.

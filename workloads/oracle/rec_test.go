@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -224,4 +225,90 @@ func TestRecoverySaysNothingOfADiskThatLies(t *testing.T) {
 	f.sync()
 	f.visible(9)
 	require.Empty(t, o.Violations())
+}
+
+// checkpoint writes the file that a log's start stands in; sync says whether a power loss leaves it.
+func (f *forger) checkpoint(start int64, sync bool) {
+	f.must(func() error {
+		file, err := f.m.Disk().Open(benchDir+"/checkpoint", machine.Create|machine.Truncate)
+		if err == nil {
+			_, err = machine.WriteFull(file, fmt.Appendf(nil, "faultline-log 1 start %d recovery %d crc 00000000\n", start, start), 0)
+		}
+		if err == nil && sync {
+			err = file.Sync()
+		}
+		return err
+	})
+	if sync {
+		f.syncDirs()
+	}
+}
+
+func TestDeletedSegmentsComeBack(t *testing.T) {
+	keepLess := Topic{RetentionTime: -1, RetentionBytes: 1}
+	back := "was opened as 0..12, but what lies below 5 was deleted for good"
+	story := func(fn func(f *forger)) *forger {
+		f := threeSegments(t, keepLess)
+		fn(f)
+		f.crash()
+		f.opened(0, 12)
+		return f
+	}
+	// A crash between the durable checkpoint and the removal.
+	story(func(f *forger) {
+		f.checkpoint(5, true)
+		f.trace(machine.LogDeleted, 0, 5)
+	}).fires(Recovery, back)
+	// One whose checkpoint was not durable, or without one (the disk was full): the segment was never gone.
+	story(func(f *forger) {
+		f.checkpoint(5, false)
+		f.trace(machine.LogDeleted, 0, 5)
+	}).silent()
+	story(func(f *forger) { f.trace(machine.LogDeleted, 0, 5) }).silent()
+	// A client was shown that they are gone.
+	story(func(f *forger) {
+		f.answered(1<<20, 5, 5, 12, f.w.Now(), f.w.Now())
+	}).fires(Recovery, back)
+	// The log was open without them.
+	f := threeSegments(t, keepLess)
+	f.crash()
+	f.opened(5, 12)
+	f.crash()
+	f.opened(0, 12)
+	f.fires(Recovery, back)
+	// Their removal was durable, and they were written anew.
+	f = threeSegments(t, keepLess)
+	f.remove(0)
+	f.syncDirs()
+	f.crash()
+	f.segment(0)
+	f.put(5, string(make([]byte, 1000)))
+	f.sync()
+	f.syncDirs()
+	f.opened(0, 12)
+	f.fires(Recovery, back)
+	// The removal was not durable when power went.
+	for seed := uint64(1); ; seed++ {
+		require.Less(t, seed, uint64(20), "the removal is durable each time")
+		f = threeSegments(t, keepLess)
+		f.remove(0)
+		f.power()
+		if _, there := f.c.Disk().File(segmentPath(0)); there {
+			f.opened(0, 12)
+			f.silent()
+			return
+		}
+	}
+}
+
+func TestFetchOfMoreThanWasAskedFor(t *testing.T) {
+	one, two := forged(0, 2, 0, "one"), forged(2, 3, 0, "two")
+	size := int32(len(one))
+	f := twoFlushed(t)
+	f.answered(2*size-1, 0, 0, 5, 0, 0, one, two)
+	f.fires(Recovery, "a fetch of at most 127 bytes from offset 0 got several batches, 128 bytes")
+	f = twoFlushed(t)
+	f.answered(2*size, 0, 0, 5, 0, 0, one, two)
+	f.answered(1, 0, 0, 5, 0, 0, one) // one batch is always right
+	f.silent()
 }

@@ -15,9 +15,10 @@ import (
 // of it is visible; it is not the one that holds the log's end, and an active segment remains. The same holds while a log is being opened for
 // what an interrupted deletion left over; there, segments may go too that lie behind the first batch which is not whole, for a crash can do that.
 // A log goes as a whole only after its topic was deleted.
-// And what the policy does not keep goes: not later than Within after it could.
+// And what the policy does not keep goes: not later than Within after it could. That includes the only segment when all its records are too old, for the
+// broker rolls it then. A segment that holds several batches is not larger than the topic's segments may be.
 //
-// Not verified: that the active segment rolls when it should; topics whose policy the promise does not tell; disks that lie.
+// Not verified: that the active segment rolls by the age of its first record; topics whose policy the promise does not tell; disks that lie.
 type Retention struct {
 	Findings
 	// Within bounds how long a segment may stay when nothing disturbs: it must cover a round of the broker's retention task. 0: not judged.
@@ -25,19 +26,24 @@ type Retention struct {
 
 	disks  *Disks
 	topics map[string]*Topic
-	calm   time.Duration // since when nothing disturbs
+	calm   *calm
+	looked time.Duration // when all logs were last looked at
+	told   map[*diskLog]bool
 }
+
+// lookEvery is how often all logs are looked at while events come.
+const lookEvery = 500 * time.Millisecond
 
 // NewRetention judges the disks that d watches.
 func NewRetention(d *Disks) *Retention {
-	o := &Retention{disks: d, topics: map[string]*Topic{}}
+	o := &Retention{disks: d, topics: map[string]*Topic{}, calm: newCalm(d.promise), told: map[*diskLog]bool{}}
 	for i := range d.promise.Topics {
 		o.topics[d.promise.Topics[i].Name] = &d.promise.Topics[i]
 	}
 	if !d.promise.DiskLies {
 		d.onRemove = append(d.onRemove, o.removed)
 		d.onDrop = append(d.onDrop, o.dropped)
-		d.onVisible = append(d.onVisible, func(l *diskLog, _ int64) { o.look(l) })
+		d.onVisible = append(d.onVisible, func(l *diskLog, _ int64) { o.sized(l); o.look(l) })
 	}
 	return o
 }
@@ -48,11 +54,38 @@ func (o *Retention) Invariants() []string { return []string{Retain} }
 // Observe takes an event of the run.
 func (o *Retention) Observe(e *history.Event) {
 	o.disks.Observe(e)
-	switch e.Kind {
-	case history.FaultInjected, history.FaultHealed, history.MachinePaused, history.MachineResumed, history.MachineStarted, history.MachineCrashed,
-		history.MachineExited, history.PhaseBegan:
-		o.calm = e.At
+	o.calm.observe(e)
+	if o.Within > 0 && !o.disks.promise.DiskLies && e.At-o.looked >= lookEvery {
+		o.looked = e.At
+		o.eachOpen(o.look)
 	}
+}
+
+// eachOpen calls fn for every log that is open and whose topic is there.
+func (o *Retention) eachOpen(fn func(*diskLog)) {
+	for _, b := range o.disks.brokers {
+		for _, l := range b.order {
+			if l.open && !o.disks.deleted[l.topic] {
+				fn(l)
+			}
+		}
+	}
+}
+
+// Waits says which segment should still go, "" when none should or it has stayed too long already.
+func (o *Retention) Waits() string {
+	what := ""
+	if o.Within <= 0 || o.disks.promise.DiskLies {
+		return what
+	}
+	o.eachOpen(func(l *diskLog) {
+		o.disks.follow(l)
+		o.look(l)
+		if l.crowded != none && !o.told[l] && what == "" {
+			what = fmt.Sprintf("retention of %s on %s, whose first segment begins at %d", l.place, l.on.machine, l.crowd.base)
+		}
+	})
+	return what
 }
 
 // dropped judges a log that goes as a whole.
@@ -179,30 +212,71 @@ func (o *Retention) behind(l *diskLog, base int64) int64 {
 // look notes whether the oldest segment should go, and tells when it has stayed too long.
 func (o *Retention) look(l *diskLog) {
 	now := o.disks.now()
-	live := l.live()
-	due := l.open && !l.failed && len(live) > 1 && o.topics[l.topic] != nil && live[0].sealed && live[0].next() <= l.visible && o.surplus(l, live[0])
-	if !due {
+	s := o.due(l)
+	if s == nil {
 		l.crowded = none
 		return
 	}
-	if l.crowded == none {
-		l.crowded = now
+	if first := (span{s.base, s.next()}); l.crowded == none || l.crowd != first {
+		l.crowded, l.crowd = now, first
 	}
-	since := max(l.crowded, o.calm, l.since)
-	if o.Within > 0 && o.disks.heal != none && now-max(since, o.disks.heal) > o.Within {
+	if o.Within <= 0 || o.disks.heal == none || o.told[l] || len(o.calm.faults) > 0 || len(o.calm.paused) > 0 {
+		return
+	}
+	if since := max(l.crowded, o.calm.since, l.since, o.disks.heal); now-since > o.Within {
+		o.told[l] = true
 		o.Violate(now, Retain, "%s on %s: segment %d..%d should have been removed, but has stayed for %v since nothing disturbs", l.place, l.on.machine,
-			live[0].base, live[0].next()-1, now-since)
-		l.crowded = now
+			s.base, s.next()-1, now-since)
 	}
 }
 
-// surplus tells whether the policy has no room for the oldest segment, by the machine's present wall clock.
-func (o *Retention) surplus(l *diskLog, s *segmentScan) bool {
-	t := o.topics[l.topic]
-	if keep, newest := retentionTime(t), s.newest(); keep >= 0 && newest >= 0 && l.on.wall().UnixMilli()-newest > keep.Milliseconds() {
-		return true
+// due returns the oldest segment when the policy does not keep it, else nil. The active segment goes, once another one took its place, when all its
+// records are visible and too old.
+func (o *Retention) due(l *diskLog) *segmentScan {
+	live := l.live()
+	if !l.open || l.failed || len(live) == 0 || o.topics[l.topic] == nil || live[0].next() > l.visible {
+		return nil
 	}
+	s := live[0]
+	if len(live) > 1 {
+		if s.sealed && (o.expired(l, s) || o.crowds(l, s)) {
+			return s
+		}
+		return nil
+	}
+	if f, ok := l.on.model.File(s.path); !ok || f.Size != s.pos || !o.expired(l, s) {
+		return nil
+	}
+	return s
+}
+
+// expired tells whether all the segment's records are too old, by the machine's present wall clock.
+func (o *Retention) expired(l *diskLog, s *segmentScan) bool {
+	keep, newest := retentionTime(o.topics[l.topic]), s.newest()
+	return keep >= 0 && newest >= 0 && l.on.wall().UnixMilli()-newest > keep.Milliseconds()
+}
+
+// crowds tells whether the log is large enough without the segment.
+func (o *Retention) crowds(l *diskLog, s *segmentScan) bool {
+	t := o.topics[l.topic]
 	return t.RetentionBytes > 0 && o.behind(l, s.base) >= t.RetentionBytes
+}
+
+// sized looks whether segments, of those that are not known as whole, are larger than they may be.
+func (o *Retention) sized(l *diskLog) {
+	t := o.topics[l.topic]
+	if t == nil || t.SegmentBytes <= 0 {
+		return
+	}
+	for i := len(l.segs) - 1; i >= 0 && !l.segs[i].sized; i-- {
+		s := l.segs[i]
+		s.sized = s.sealed
+		if s.pos > t.SegmentBytes && len(s.batches) > 1 {
+			s.sized = true
+			o.Violate(o.disks.now(), Retain, "%s on %s: segment %d..%d has %d batches of %d bytes together, segments of this topic have at most %d", l.place, l.on.machine,
+				s.base, s.next()-1, len(s.batches), s.pos, t.SegmentBytes)
+		}
+	}
 }
 
 // Finish looks whether every log kept its bounds.
@@ -220,6 +294,7 @@ func (o *Retention) Finish(end End) {
 				continue
 			}
 			o.disks.follow(l)
+			o.sized(l)
 			o.look(l)
 		}
 	}

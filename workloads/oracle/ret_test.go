@@ -6,6 +6,8 @@ import (
 
 	"faultline/sim/machine"
 	"faultline/workloads/history"
+
+	"github.com/stretchr/testify/require"
 )
 
 // threeSegments is a log of segments 0..4, 5..9 and the active one, 10..11, all visible.
@@ -183,4 +185,92 @@ func TestRetentionThatNeverRemoves(t *testing.T) {
 	f.silent()
 	f.pass(2 * time.Second)
 	f.fires(Retain, "segment 0..4 should have been removed, but has stayed for")
+}
+
+func TestRetentionThatNeverRemovesIsAwaitedAndTold(t *testing.T) {
+	heal := func(f *forger) {
+		f.pass(time.Minute + time.Second)
+		f.rec.PhaseBegan(history.Heal)
+		f.rec.PhaseBegan(history.Quiesce)
+	}
+	f := threeSegments(t, Topic{RetentionTime: time.Minute, RetentionBytes: -1})
+	heal(f)
+	require.Equal(t, "retention of visits/0 on broker-1, whose first segment begins at 0", f.ret.Waits())
+	f.pass(11 * time.Second)
+	f.rec.PhaseBegan(history.End) // disturbs nothing
+	f.fires(Retain, "segment 0..4 should have been removed, but has stayed for 11")
+	require.Empty(t, f.ret.Waits(), "what is told is not waited for")
+
+	// Those that go in time are fine, also when one goes after the other.
+	f = threeSegments(t, Topic{RetentionTime: time.Minute, RetentionBytes: -1})
+	heal(f)
+	require.NotEmpty(t, f.ret.Waits())
+	f.pass(9 * time.Second)
+	f.remove(0)
+	require.Equal(t, "retention of visits/0 on broker-1, whose first segment begins at 5", f.ret.Waits())
+	f.pass(9 * time.Second)
+	f.segment(12)
+	f.syncDirs()
+	f.remove(5)
+	f.remove(10)
+	require.Empty(t, f.ret.Waits())
+	f.rec.PhaseBegan(history.End)
+	f.silent()
+}
+
+func TestRetentionOfAnActiveSegmentThatNeverRolls(t *testing.T) {
+	story := func(keep time.Duration) *forger {
+		f := forge(t, Topic{RetentionTime: keep, RetentionBytes: -1})
+		f.put(5, "one")
+		f.sync()
+		f.visible(5)
+		f.pass(time.Minute + time.Second)
+		f.rec.PhaseBegan(history.Heal)
+		f.rec.PhaseBegan(history.Quiesce)
+		return f
+	}
+	f := story(time.Minute)
+	require.Equal(t, "retention of visits/0 on broker-1, whose first segment begins at 0", f.ret.Waits())
+	f.pass(11 * time.Second)
+	f.fires(Retain, "segment 0..4 should have been removed, but has stayed for 11")
+
+	f = story(time.Minute)
+	require.NotEmpty(t, f.ret.Waits())
+	f.pass(9 * time.Second)
+	f.segment(5)
+	f.syncDirs()
+	f.remove(0)
+	require.Empty(t, f.ret.Waits())
+	f.pass(20 * time.Second)
+	f.silent()
+
+	f = story(time.Hour) // all is kept
+	require.Empty(t, f.ret.Waits())
+	f.pass(20 * time.Second)
+	f.silent()
+
+	f = story(time.Minute) // a record that is not yet visible keeps the segment
+	f.put(1, "two")
+	require.Empty(t, f.ret.Waits())
+}
+
+func TestSegmentsThatGrowTooLarge(t *testing.T) {
+	story := func(most int64) *forger {
+		f := forge(t, Topic{RetentionTime: -1, RetentionBytes: -1, SegmentBytes: most})
+		f.put(1, string(make([]byte, 1000)))
+		f.put(1, string(make([]byte, 1000)))
+		f.sync()
+		f.visible(2)
+		return f
+	}
+	f := story(2121)
+	f.fires(Retain, "segment 0..1 has 2 batches of 2122 bytes together, segments of this topic have at most 2121")
+	require.Len(t, f.ret.Violations(), 1)
+	story(2122).silent()
+	// One batch may be larger than a segment.
+	f = forge(t, Topic{RetentionTime: -1, RetentionBytes: -1, SegmentBytes: 100})
+	f.put(1, string(make([]byte, 1000)))
+	f.sync()
+	f.visible(1)
+	f.silent()
 }
