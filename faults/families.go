@@ -28,6 +28,9 @@ func drawPower(d *drawer) Fault {
 func drawPause(d *drawer) Fault {
 	f := hit(Pause, d.one("broker", "consumer", "consumer", "coord", "producer"))
 	f.For = d.span(50*ms, 5*sc)
+	if s := d.env.Session; s > 0 && slices.Contains(d.env.Machines["coord"], f.Target) && d.rng.IntN(2) == 0 {
+		f.For = d.between(s, 2*s+sc) // it wakes up when every session is overdue, its clients' pings unread
+	}
 	return f
 }
 
