@@ -91,6 +91,7 @@ func (r *run) produce(p *running, index int, c *scenario.Producer) error {
 	}
 	stop := false
 	p.stoppable(func() { stop = true })
+	untold := 0 // records without an outcome yet
 	every := time.Duration(int64(time.Second) * int64(r.producers) / int64(r.sc.Workload.Rate.V()))
 	due := p.Uptime()
 	topics := r.sc.Topology.Topics
@@ -103,6 +104,11 @@ func (r *run) produce(p *running, index int, c *scenario.Producer) error {
 		}
 		h := r.feed.Take(index)
 		if h == nil {
+			if r.feed.Ended() {
+				if pr.Flush(); untold > 0 {
+					break // the producer forgot a record: nothing more will come. Delivery tells
+				}
+			}
 			p.Sleep(lagPause)
 			continue
 		}
@@ -111,9 +117,11 @@ func (r *run) produce(p *running, index int, c *scenario.Producer) error {
 		seq++
 		key, value := h.Key(), h.Value()
 		r.longest = max(r.longest, int64(len(key)+len(value)))
+		untold++
 		r.rec.Sent(p.who, id, p.Name(), topic, -1, history.HashRecord(key, value))
 		binary.BigEndian.PutUint64(headers[0].Value, uint64(id))
 		err := pr.Send(producer.Record{Topic: topic, Partition: -1, Key: key, Value: value, Headers: headers}, func(res producer.Result) {
+			untold--
 			switch {
 			case res.Err == nil:
 				r.rec.Acked(p.who, id, res.Topic, res.Partition, res.Offset)
@@ -127,6 +135,7 @@ func (r *run) produce(p *running, index int, c *scenario.Producer) error {
 			}
 		})
 		if err != nil {
+			untold--
 			r.rec.Failed(p.who, id, err.Error())
 			r.feed.Return(h)
 		}
@@ -136,6 +145,9 @@ func (r *run) produce(p *running, index int, c *scenario.Producer) error {
 		}
 	}
 	pr.Close()
+	if untold > 0 {
+		r.feed.ReturnAll(index)
+	}
 	if r.feed.Over() {
 		p.node.done = true
 	}
