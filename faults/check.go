@@ -41,6 +41,9 @@ func (p Plan) Check(env Env) []Wrong {
 		}
 		f.checkTarget("target", f.Target, env, wrong)
 		f.checkTarget("peer", f.Peer, env, wrong)
+		if f.alone() {
+			wrong("peer", "found %q, which is the target itself, allowed is another machine", f.Peer)
+		}
 		f.checkValues(env, wrong)
 	}
 	return out
@@ -143,13 +146,8 @@ func (f Fault) checkValues(env Env, wrong complain) {
 	if f.Every != (quantity.Durations{}) && f.Until == (quantity.Durations{}) && env.Load == 0 {
 		wrong("every", "found without until, which is needed where the length of the load is not known")
 	}
-	if end := env.Load; f.Every != (quantity.Durations{}) {
-		if f.Until != (quantity.Durations{}) {
-			end = f.Until.Max.D()
-		}
-		if n := (end - f.At.Min.D()) / max(time.Nanosecond, f.Every.Min.D()); n > maxRepeats {
-			wrong("every", "found %v, which makes %d faults, allowed are %d", f.Every, n, maxRepeats)
-		}
+	if n := f.repeats(env); n > maxRepeats {
+		wrong("every", "found %v, which makes %d faults, allowed are %d", f.Every, n, maxRepeats)
 	}
 	if f.Kind == AddPartitions && f.Topic != "" {
 		i := slices.IndexFunc(env.Topics, func(info TopicInfo) bool { return info.Name == f.Topic })
@@ -160,6 +158,42 @@ func (f Fault) checkValues(env Env, wrong complain) {
 	if f.Kind == CreateTopic && slices.ContainsFunc(env.Topics, func(info TopicInfo) bool { return info.Name == f.Topic }) {
 		wrong("topic", "found %q, which exists from the beginning, allowed is a new name", f.Topic)
 	}
+}
+
+// repeats is how often the fault comes again at most.
+func (f Fault) repeats(env Env) int64 {
+	if f.Every == (quantity.Durations{}) {
+		return 0
+	}
+	end := env.Load
+	if f.Until != (quantity.Durations{}) {
+		end = f.Until.Max.D()
+	}
+	return int64(max(0, end-f.At.Min.D()) / max(time.Nanosecond, f.Every.Min.D()))
+}
+
+// Most is how many faults the plan makes at most when it is drawn, repetitions included.
+func (p Plan) Most(env Env) int64 {
+	var sum int64
+	for _, f := range p {
+		sum += 1 + min(f.repeats(env), maxRepeats)
+	}
+	return sum
+}
+
+// alone tells whether a network fault is one between a machine and itself.
+func (f Fault) alone() bool {
+	t, err := terms(f.Target)
+	if err != nil {
+		return false
+	}
+	p, err := terms(f.Peer)
+	named := func(list []term) bool { // one machine, again and again
+		return !slices.ContainsFunc(list, func(t term) bool {
+			return t.any != "" || t.topic != "" || strings.HasSuffix(t.text, "-*") || t.text != list[0].text
+		})
+	}
+	return err == nil && named(t) && named(p) && t[0].text == p[0].text
 }
 
 func topicNames(env Env) string {

@@ -30,8 +30,8 @@ type TopicInfo struct {
 const maxRepeats = 10_000
 
 // Draw makes the plan concrete: every range is replaced by a value, "any role" by a machine, and a repeated fault by its repetitions.
-// Each fault draws from a stream of its own. Faults for machines that this
-// world does not have, and those after the end of its load, are left out. The result is ordered by begin.
+// Each fault draws from a stream of its own. Faults for machines that this world does not have, those between a machine and itself, and
+// those after the end of its load, are left out. The result is ordered by begin.
 func (p Plan) Draw(seed uint64, env Env) Plan {
 	var out Plan
 	for i, f := range p {
@@ -90,7 +90,7 @@ func (f *Fault) fix(seed uint64, entity string, env Env) bool {
 			return false
 		}
 	}
-	return true
+	return !f.alone()
 }
 
 func (p Plan) sort() {

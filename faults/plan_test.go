@@ -76,7 +76,7 @@ func anyFault(t *rapid.T) Fault {
 		case "target":
 			f.Target = rapid.SampledFrom(targets).Draw(t, "target")
 		case "peer":
-			f.Peer = rapid.SampledFrom(targets).Draw(t, "peer")
+			f.Peer = rapid.SampledFrom(targets).Filter(func(peer string) bool { return peer != f.Target || strings.ContainsAny(peer, "*, ") }).Draw(t, "peer")
 		case "way":
 			f.Way = rapid.SampledFrom([]string{"both", "out", "in"}).Draw(t, "way")
 		case "for":
@@ -152,6 +152,15 @@ func TestAFaultOfAMachineThatThisWorldDoesNotHaveIsLeftOut(t *testing.T) {
 	require.Equal(t, "broker-1", drawn[0].Target)
 }
 
+func TestAFaultBetweenAMachineAndItselfIsLeftOut(t *testing.T) {
+	plan := parsePlan(t, "faults:\n  - {at: 1s..2s, fault: partition, target: any broker, peer: any broker, every: 1ms..5ms}\n")
+	require.Empty(t, plan.Check(world()))
+	drawn := plan.Draw(1, world())
+	require.Empty(t, drawn.Check(world()))
+	require.Greater(t, len(drawn), 100)
+	require.GreaterOrEqual(t, plan.Most(world()), int64(len(drawn)))
+}
+
 func TestCheckSaysWhatIsAllowed(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"{at: 1s, fault: crash}", `the field "target" is missing: crash needs target`},
@@ -171,6 +180,7 @@ func TestCheckSaysWhatIsAllowed(t *testing.T) {
 		{"{at: 1s, fault: misfortune, place: fault/consumer/fetch, probability: 1%}", `place: found "fault/consumer/fetch", allowed is ` + strings.Join(Places, ", ") + `; did you mean "fault/consumer/fetched"?`},
 		{"{at: 3s, fault: crash, target: broker-1, until: 5s}", `until: found without every, allowed is both or none`},
 		{"{at: 3s, fault: crash, target: broker-1, every: 1s, until: 2s}", `until: found 2s, allowed is a time after the fault begins (3s)`},
+		{"{at: 1s, fault: partition, target: broker-1, peer: broker-1}", `peer: found "broker-1", which is the target itself, allowed is another machine`},
 		{"{at: 0s, fault: reset-connections, target: broker-1, every: 1ms, until: 20s}", `every: found 1ms, which makes 20000 faults, allowed are 10000`},
 	} {
 		wrong := parsePlan(t, "faults:\n  - "+c.line+"\n").Check(world())

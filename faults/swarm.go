@@ -21,7 +21,7 @@ type Swarm struct {
 	// How many faults a family gives that is in: about 1, 2 or 4 in ten seconds of load.
 	Intensity quantity.Choice `yaml:"intensity" default:"[low, normal, high]" oneof:"low|normal|high"`
 	// The part of the load in which faults begin. Default: all of it.
-	Within quantity.Durations `yaml:"within" min:"0s" each:"true"`
+	Within quantity.Durations `yaml:"within" min:"0s" max:"24h" each:"true"`
 }
 
 // Family is one kind of trouble that the swarm draws.
@@ -83,8 +83,7 @@ func (s *Swarm) Generate(seed uint64, env Env) Plan {
 	}
 	intensity := s.Intensity
 	intensity.Fix(sim.NewStream(seed, "swarm/intensity", ""))
-	per10s := map[string]int{"low": 1, "normal": 2, "high": 4}[intensity.V()]
-	most := 1 + int(time.Duration(per10s)*(to-from)/(10*time.Second))*2
+	most := familyMost(intensity.V(), to-from)
 	var out Plan
 	for _, family := range Families {
 		if len(s.Families) > 0 && !slices.Contains(s.Families, family.Name) {
@@ -105,6 +104,25 @@ func (s *Swarm) Generate(seed uint64, env Env) Plan {
 	}
 	out.sort()
 	return out
+}
+
+// familyMost is how many faults a family that is in gives at most.
+func familyMost(intensity string, span time.Duration) int {
+	per10s := map[string]int{"low": 1, "normal": 2, "high": 4}[intensity]
+	return 1 + int(time.Duration(per10s)*max(0, span)/(10*time.Second))*2
+}
+
+// Most is how many faults the swarm draws at most.
+func (s *Swarm) Most(env Env) int64 {
+	span := env.Load
+	if s.Within.Max > 0 {
+		span = s.Within.Max.D() - s.Within.Min.D()
+	}
+	families := len(s.Families)
+	if families == 0 {
+		families = len(Families)
+	}
+	return int64(families) * int64(familyMost("high", span))
 }
 
 // drawer draws the details of one fault.

@@ -19,11 +19,21 @@ var (
 var codes = []string{"DUR", "MATCH", "HW", "DIRTY", "ORDER", "IDEMP", "DELIVER", "C<=P", "CMONO", "OWN1", "OWNALL", "GEN", "LIVE", "REC", "RET",
 	"DUPB", "SESS", "BUDGET"}
 
+// Bounds against misprints: what is more does not fit into a day or into memory.
+const (
+	maxName     = 64            // it is part of file names
+	maxMessages = 1_000_000_000 // of a load
+	maxFaults   = 100_000       // of a run: the list with its repetitions, and what the swarm draws
+)
+
 // check looks at everything that takes more than one field, or more than a field's own bounds.
 func (s *Scenario) check(doc *strict.Doc) strict.Problems {
 	c := &checker{doc: doc}
 	if s.Name != "" && !scenarioName.MatchString(s.Name) {
 		c.wrong("name", "found %q, allowed are lower-case letters, digits and single dashes between them", s.Name)
+	}
+	if len(s.Name) > maxName {
+		c.wrong("name", "found %d letters, allowed are %d", len(s.Name), maxName)
 	}
 	c.topology(&s.Topology)
 	c.workload(s)
@@ -33,6 +43,13 @@ func (s *Scenario) check(doc *strict.Doc) strict.Problems {
 		}
 	}
 	env := s.env()
+	c.starts(s)
+	most := s.Faults.Most(env)
+	if most > maxFaults {
+		c.wrong("faults", "found a list that makes %d faults, allowed are %d", most, maxFaults)
+	} else if s.Swarm != nil && most+s.Swarm.Most(env) > maxFaults {
+		c.wrong("swarm.within", "found a swarm of up to %d faults besides the %d of the list, allowed are %d in all", s.Swarm.Most(env), most, maxFaults)
+	}
 	for _, w := range s.Faults.Check(env) {
 		path := fmt.Sprintf("faults[%d]", w.Index)
 		if w.Field != "" {
@@ -120,8 +137,33 @@ func (c *checker) workload(s *Scenario) {
 	case w.Kind != "lines" && w.Input != "":
 		c.wrong("workload.input", "found with kind %s, allowed is only with kind lines", w.Kind)
 	}
+	if n := float64(w.Rate.Max) * w.Duration.Max.D().Seconds(); w.Kind != "lines" && w.Duration.Max != quantity.Endless && n > maxMessages {
+		c.wrong("workload.rate", "found %v for %v, which makes %.0f messages, allowed are %d", w.Rate, w.Duration, n, maxMessages)
+	}
 	if topic := strictest(&s.Topology); w.MessageBytes.Max+512 > topic.MaxBatch.Min {
 		c.wrong("workload.message_bytes", "found %v, allowed is at most 512B less than the max_batch of topic %s (%v)", w.MessageBytes, topic.Name, topic.MaxBatch)
+	}
+}
+
+// starts checks that no machine starts when the load is over already.
+func (c *checker) starts(s *Scenario) {
+	if s.Workload.Kind == "lines" || s.Workload.Duration.Min <= 0 {
+		return // how long the load lasts is not known, or reported as wrong
+	}
+	end := s.Workload.Duration.Min
+	within := func(path string, start quantity.Durations) {
+		if start.Max >= end {
+			c.wrong(path+".start", "found %v, allowed is a time before the end of the load (%v)", start, end)
+		}
+	}
+	t := &s.Topology
+	within("topology.coordinators", t.Coordinators.Start)
+	within("topology.brokers", t.Brokers.Start)
+	for i := range t.Producers {
+		within(fmt.Sprintf("topology.producers[%d]", i), t.Producers[i].Start)
+	}
+	for i := range t.Groups {
+		within(fmt.Sprintf("topology.groups[%d]", i), t.Groups[i].Start)
 	}
 }
 
