@@ -19,8 +19,8 @@ import (
 //   - every partition of a topic has an open log at the broker that leads it;
 //   - no process ends with an error. (A panic is never excused.)
 //
-// Verified always: a producer or consumer never ends with an error; a broker or coordination server only with an error of the disk,
-// and only if a disk fault is or was there a moment ago, or one of its logs was fenced.
+// Verified always: a producer or consumer never ends with an error; a broker or coordination server only because its disk is full, or failed
+// and a fault of a disk is or was there a moment ago, or after one of its logs was fenced.
 //
 // Verified at the end:
 //   - the world did not get stuck, into a livelock or a panic;
@@ -90,7 +90,7 @@ func (l *Liveness) Observe(e *history.Event) {
 		l.traced(e)
 		return
 	case history.FaultInjected:
-		if strings.Contains(e.Text, "fault: disk-") {
+		if strings.Contains(e.Text, "fault: disk-error") || strings.Contains(e.Text, "fault: disk-short") {
 			l.disks[e.Number] = true
 		}
 	case history.FaultHealed:
@@ -141,7 +141,10 @@ func (l *Liveness) explained(s *station, e *history.Event) bool {
 	if l.promise.DiskLies || s.fenced {
 		return true
 	}
-	if !strings.Contains(e.Text, machine.ErrIO.Error()) && !strings.Contains(e.Text, machine.ErrNoSpace.Error()) {
+	if strings.Contains(e.Text, machine.ErrNoSpace.Error()) {
+		return true // a disk may be too small without any fault
+	}
+	if !strings.Contains(e.Text, machine.ErrIO.Error()) {
 		return false
 	}
 	return len(l.disks) > 0 || l.diskAt >= 0 && e.At <= l.diskAt+diskWithin

@@ -40,7 +40,8 @@ func TestLivenessOfAHealedRun(t *testing.T) {
 		"fault 1 x; crash b1; +1h", // while the load runs a machine may be down
 		"fault 1 x; coord znode.deleted /brokers/ids/1 - 1; +1h",
 		"fault 1 {fault: disk-error}; +1s; exit b1 open: input/output error; +1h",
-		"fault 1 x; fault 2 {fault: disk-full}; healed 2 x; +2s; exit coord snapshot: no space left on device; +1h",
+		"fault 1 x; fault 2 {fault: disk-short}; healed 2 x; +2s; exit coord snapshot: input/output error; +1h",
+		"fault 1 x; exit coord snapshot: no space left on device; +1h", // the disk is small
 		"fault 1 x; b1 log.failed t/0 short_write; +1h; exit b1 log is fenced",
 		"coord znode.set /brokers/topics/t {\"partitions\":{\"0\":[1],\"1\":[1],\"2\":[1]}} 1; b1 log.opened t/2 - 0 0; phase heal; +31s",
 		"coord znode.set /brokers/topics/t {\"partitions\":{\"0\":[1],\"1\":[1],\"2\":[5]}} 1; phase heal; +31s",   // of a broker that is not there
