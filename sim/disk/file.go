@@ -107,7 +107,7 @@ func (f *file) Pwrite(p []byte, offset int64) (int, error) {
 	if done < want {
 		done += f.apply(p[done:want], offset+int64(done), c.misdirect)
 	}
-	if done == 0 && want > 0 {
+	if done == 0 && len(p) > 0 { // also when the first pages of a write in two steps did not fit
 		v.end("pwrite", n.path, offset, machine.ErrNoSpace, v.w.Now()+m.cfg.Call)
 		return 0, f.fault("pwrite", machine.ErrNoSpace)
 	}

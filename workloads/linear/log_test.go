@@ -225,6 +225,24 @@ func TestLogAcks1LostOnlyInPowerLoss(t *testing.T) {
 	require.Equal(t, Violated, v.Outcome, "%v", v)
 }
 
+// A producer that lost the answer sends the same bytes again; the first copy went in a power loss, so both were acked at one base.
+func TestLogAcks1SameBytesAckedAgainAfterTheLoss(t *testing.T) {
+	b := batch(0, 2, 0xb)
+	again := func(powerLoss bool) story {
+		s := tell()
+		s.acked1(1, 2, b)
+		if powerLoss {
+			s.MayLose(10 * ms)
+		}
+		s.acked1(20, 21, b)
+		s.read(30, 31, 2)
+		s.saw(31, b)
+		return s
+	}
+	again(true).ok(t)
+	again(false).broken(t, Linear, "acked, but readers found 0..1 #000b")
+}
+
 func TestLogReadInsideABatch(t *testing.T) {
 	s := tell()
 	a := batch(0, 3, 0xa)

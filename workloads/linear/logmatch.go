@@ -80,10 +80,15 @@ func (l *Log) match(seen []Batch, holes []hole, settling bool) (ops []*logOp, st
 
 // source takes the append that made the batch: the one acked at its base, or one without answer.
 func (l *Log) source(b Batch, acked []*logOp, taken map[*logOp]bool) *logOp {
+	// The same bytes acked twice at one base: the first were lost before the second came, so the batch is the latest.
+	var latest *logOp
 	for _, op := range acked {
-		if op.batch() == b && !taken[op] {
-			return op
+		if op.batch() == b && !taken[op] && (latest == nil || op.call > latest.call) {
+			latest = op
 		}
+	}
+	if latest != nil {
+		return latest
 	}
 	list := l.unknown[b.Hash]
 	best := -1
