@@ -97,8 +97,13 @@ func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, see
 	}
 	bar := newProgress(len(s.Values), json)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	if !json {
+	spread := len(seeds) > 1
+	switch {
+	case json:
+	case spread:
 		fmt.Fprintf(tw, "%s\trecords/s\tlow\thigh\t\n", s.Setting)
+	default:
+		fmt.Fprintf(tw, "%s\trecords/s\t\n", s.Setting)
 	}
 	for _, v := range s.Values {
 		m, err := s.Measure(v, p, seeds, stop)
@@ -116,7 +121,11 @@ func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, see
 			}
 			continue
 		}
-		fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t\n", v, humanize.Comma(int64(m.Median)), humanize.Comma(int64(m.Low)), humanize.Comma(int64(m.High)))
+		fmt.Fprintf(tw, "%d\t%s\t", v, humanize.Comma(int64(m.Median)))
+		if spread {
+			fmt.Fprintf(tw, "%s\t%s\t", humanize.Comma(int64(m.Low)), humanize.Comma(int64(m.High)))
+		}
+		fmt.Fprintln(tw)
 	}
 	bar.finish()
 	if err := tw.Flush(); err != nil {

@@ -90,8 +90,8 @@ type Model struct {
 
 	epoch   int // counts incarnations; a handle of an older one is void
 	handles []*file
-	births  map[string]int // how many files were made under a path: keys their streams
-	losses  int            // power losses so far: keys their streams
+	births  [256]int // how many files were made under the paths of a hash: keys their streams
+	losses  int      // power losses so far: keys their streams
 
 	pending    []*change // entry changes that are not durable, oldest first
 	pendingSeq int64
@@ -118,7 +118,7 @@ type Model struct {
 
 // New returns an empty disk. The name is usually that of its machine and keys its random streams.
 func New(name string, cfg Config) *Model {
-	m := &Model{name: name, cfg: cfg.withDefaults(), births: map[string]int{}, leftOut: map[string]bool{}}
+	m := &Model{name: name, cfg: cfg.withDefaults(), leftOut: map[string]bool{}}
 	m.wipe()
 	return m
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // change is one change of directory entries: from vanishes, to holds the node. A create has no from, a remove no to.
@@ -76,9 +78,9 @@ func (m *Model) make(d *node, name string, dir bool) *node {
 		n.entries, n.durable = map[string]*node{}, map[string]*node{}
 	}
 	m.link(d, name, n)
-	k := m.births[n.path]
-	m.births[n.path] = k + 1
-	n.key = n.path + "#" + strconv.Itoa(k)
+	k := &m.births[xxhash.Sum64String(n.path)%uint64(len(m.births))]
+	n.key = n.path + "#" + strconv.Itoa(*k)
+	*k++
 	m.pend(&change{node: n, toDir: d, to: name})
 	return n
 }

@@ -16,12 +16,15 @@ import (
 // whole orders what is before the cut before what is after it, with that operation last before the cut, so
 // the state at the cut is the one that it tells; and linearizations of the parts, one after the other, are one of the whole.
 //
-// The same holds at a quiescent moment after a window that starts in a known state and whose only writes are answered sets: each adds one to the
-// version, so whichever order there is, the set that was told the highest version was last.
+// The same holds at a quiescent moment after a window that starts in a known state,
+//   - if its writes come one after the other and only one state is possible behind them (a write without answer makes two, of which a
+//     read that overlaps no write may rule one out),
+//   - or if its only writes are answered sets: each adds one to the version, so the set that was told the highest version was last.
 const (
 	nodeWindow = 32      // operations, at least, in a window
 	nodeLimit  = 1 << 12 // operations kept; then the settled part is checked and dropped
 	nodeLag    = 2 * time.Minute
+	nodeMost   = 8 * nodeLimit // operations kept where no cut is possible; beyond, the verdict is inconclusive
 )
 
 // node is the history of one path and its check.
@@ -39,6 +42,7 @@ type node struct {
 	known      bool      // state is known
 	ephemeral  bool      // there were ephemerals
 	checked    int64     // latest return in the part that is checked and dropped; -1: nothing is
+	full       bool      // an operation had no place
 	violations int
 	verdict    Verdict
 }
@@ -59,11 +63,16 @@ func (n *node) add(op *nodeOp) {
 		}
 		return
 	}
-	n.ops = append(n.ops, op)
+	if len(n.ops) >= nodeMost {
+		n.full = true
+	}
+	if !n.full {
+		n.ops = append(n.ops, op)
+	}
 }
 
-// full tells whether it is time to settle.
-func (n *node) full() bool { return len(n.ops) >= nodeLimit && len(n.ops)%(nodeLimit/4) == 0 }
+// due tells whether it is time to settle.
+func (n *node) due() bool { return len(n.ops) >= nodeLimit && len(n.ops)%(nodeLimit/4) == 0 }
 
 // settle checks and drops what ended long before now.
 func (n *node) settle(now int64) {
@@ -76,6 +85,10 @@ func (n *node) settle(now int64) {
 func (n *node) conclude(lost []int64) Verdict {
 	n.check(lost, never)
 	v := n.verdict
+	if n.full && v.Outcome == OK {
+		v.Outcome = Inconclusive
+		v.Message = fmt.Sprintf("more than %d operations without a moment at which the state is known", nodeMost)
+	}
 	v.Object, v.Checked = n.name, n.total-n.skipped
 	if n.skipped > 0 {
 		v.Unverified = fmt.Sprintf("%d operations at times when the state was not known", n.skipped)
@@ -131,7 +144,7 @@ func (n *node) run(ops []*nodeOp, until int64) []*nodeOp {
 	start := 0        // of the window
 	busy := n.checked // latest return of ops[:i]
 	before := busy    // latest return of ops[:i-1]
-	told := anchor{0, n.state, n.known}
+	told := anchorAt(0, n.state, n.known)
 	for i, op := range ops {
 		if i > start && op.call > busy {
 			if told.next(ops, i, before, !n.ephemeral) && (i-start >= nodeWindow || !n.known) {
@@ -160,6 +173,15 @@ type anchor struct {
 	at    int
 	state nodeState
 	known bool
+	after trail // from there on
+}
+
+func anchorAt(at int, state nodeState, known bool) anchor {
+	a := anchor{at: at, state: state, known: known}
+	if known {
+		a.after = trail{seen: at, states: []nodeState{state}, wrote: -1}
+	}
+	return a
 }
 
 // next moves the anchor to i, a quiescent place, if every order of the operations up to there ends in the same state.
@@ -167,24 +189,76 @@ type anchor struct {
 func (a *anchor) next(ops []*nodeOp, i int, before int64, persistent bool) bool {
 	last := ops[i-1]
 	if state, ok := last.settles(persistent); ok && last.call > before {
-		*a = anchor{i, state, true}
+		*a = anchorAt(i, state, true)
 		return true
 	}
-	if !a.known || !a.state.exists {
+	if !a.known {
 		return false
 	}
-	state := a.state
-	for _, op := range ops[a.at:i] {
+	if a.after.follow(ops, i); len(a.after.states) == 1 {
+		*a = anchorAt(i, a.after.states[0], true)
+		return true
+	}
+	if state, ok := afterSets(a.state, ops[a.at:i]); ok {
+		*a = anchorAt(i, state, true)
+		return true
+	}
+	return false
+}
+
+// trail follows writes that come one after the other, so that their order is given: the states that are possible behind them.
+// It is lost, without states, once two writes overlap or too much is possible.
+type trail struct {
+	seen   int // operations followed
+	states []nodeState
+	wrote  int64 // latest return of a write
+}
+
+// follow goes on to i, a quiescent place.
+func (p *trail) follow(ops []*nodeOp, i int) {
+	const most = 8 // states
+	for j := p.seen; j < i && len(p.states) > 0; j++ {
+		op := ops[j]
+		if op.read() {
+			if op.call > p.wrote && !slices.ContainsFunc(ops[j+1:i], func(o *nodeOp) bool { return o.call <= op.ret && !o.read() }) {
+				p.states = slices.DeleteFunc(p.states, func(s nodeState) bool { _, ok := stepNode(s, op); return !ok })
+			}
+			continue
+		}
+		if op.call <= p.wrote {
+			p.states = nil
+			break
+		}
+		p.wrote = op.ret
+		var next []nodeState
+		for _, s := range p.states {
+			to, ok := stepNode(s, op)
+			if ok && !slices.Contains(next, to) {
+				next = append(next, to)
+			}
+			if op.result == perhaps && !slices.Contains(next, s) {
+				next = append(next, s)
+			}
+		}
+		if p.states = next; len(next) > most {
+			p.states = nil
+		}
+	}
+	p.seen = i
+}
+
+// afterSets is the state behind answered sets, in whatever order, and reads.
+func afterSets(state nodeState, ops []*nodeOp) (nodeState, bool) {
+	for _, op := range ops {
 		switch {
 		case op.read():
-		case op.kind != nodeSet || op.result != done || op.blind:
-			return false
+		case !state.exists || op.kind != nodeSet || op.result != done || op.blind:
+			return state, false
 		case op.got > state.version:
 			state.version, state.data = op.got, op.data
 		}
 	}
-	*a = anchor{i, state, true}
-	return true
+	return state, true
 }
 
 // window judges operations that start in the known state.

@@ -340,3 +340,100 @@ func TestNodeWithOneCorruptionFails(t *testing.T) {
 		require.Equal(t, Violated, w.verdict().Outcome)
 	})
 }
+
+// finals are the states in which some order of the operations ends that real time allows and that explains every result.
+func finals(state nodeState, left []*nodeOp, found map[nodeState]bool) {
+	if len(left) == 0 {
+		found[state] = true
+	}
+	for i, op := range left {
+		if slices.ContainsFunc(left, func(o *nodeOp) bool { return o.ret < op.call }) {
+			continue
+		}
+		rest := slices.Concat(left[:i], left[i+1:])
+		if next, ok := stepNode(state, op); ok {
+			finals(next, rest, found)
+		}
+		if op.result == perhaps {
+			finals(state, rest, found)
+		}
+	}
+}
+
+func TestNodeCutOnlyWhereOneStateIsPossible(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		start := rapid.SampledFrom([]nodeState{{}, {exists: true}, {exists: true, version: 1, owner: 7}}).Draw(t, "start")
+		told := anchorAt(0, start, true)
+		var ops []*nodeOp
+		state, at := start, int64(0)
+		busy, before := int64(-1), int64(-1)
+		for range rapid.IntRange(1, 6).Draw(t, "operations") {
+			at += rapid.Int64Range(1, 4).Draw(t, "later")
+			op := &nodeOp{call: at, ret: at + rapid.SampledFrom([]int64{0, 0, 1, 3, 9}).Draw(t, "takes"), version: -1,
+				kind:  nodeKind(rapid.IntRange(int(nodeCreate), int(nodeEnd)).Draw(t, "kind")),
+				data:  rapid.Uint64Range(0, 1).Draw(t, "data"),
+				blind: rapid.Bool().Draw(t, "blind")}
+			switch op.kind {
+			case nodeCreate, nodeEnd:
+				op.owner = rapid.SampledFrom([]int64{0, 7}).Draw(t, "owner")
+			case nodeGet, nodeExists:
+				op.owner, op.data, op.got = state.owner, state.data, state.version
+			case nodeSet:
+				op.got = state.version + 1
+			}
+			switch rapid.IntRange(0, 5).Draw(t, "result") {
+			case 0:
+				op.result = perhaps
+			case 1:
+				op.result = noNode
+			case 2:
+				op.result = nodeThere
+			}
+			if op.kind == nodeEnd && op.result != perhaps {
+				op.result = done
+			}
+			if op.read() && op.result == perhaps {
+				op.result = done
+			}
+			if next, ok := stepNode(state, op); ok {
+				state = next
+			}
+			// The place before the operation.
+			if i := len(ops); i > 0 && op.call > busy && told.next(ops, i, before, start.owner == 0 && !owned(ops)) {
+				found := map[nodeState]bool{}
+				finals(start, ops, found)
+				for s := range found {
+					require.Equal(t, told.state, s)
+				}
+			}
+			ops = append(ops, op)
+			before, busy = busy, max(busy, op.ret)
+		}
+	})
+}
+
+func owned(ops []*nodeOp) bool {
+	return slices.ContainsFunc(ops, func(o *nodeOp) bool { return o.owner != 0 })
+}
+
+// A node whose versions nobody is told (steps of a multi are blind) and that nobody reads must be checked as it goes.
+func TestLongHistoryOfBlindSetsIsChecked(t *testing.T) {
+	budget := &Budget{}
+	budget.fill()
+	n := newNode(path, Linear, budget)
+	n.add(&nodeOp{kind: nodeCreate, call: 0, ret: 1})
+	for i := range int64(10 * nodeLimit) {
+		at := 10 + 10*i*int64(time.Millisecond)
+		n.add(&nodeOp{kind: nodeSet, version: int32(i), blind: true, call: at, ret: at + 5})
+		if n.due() {
+			n.settle(at + int64(nodeLag))
+		}
+		require.Less(t, len(n.ops), nodeLimit+1)
+	}
+	require.Equal(t, OK, n.conclude(nil).Outcome)
+	n = newNode(path, Linear, budget)
+	for i := range int64(nodeMost + 2) { // never a moment without something under way
+		n.add(&nodeOp{kind: nodeSet, version: -1, blind: true, result: perhaps, call: i, ret: i + 10})
+	}
+	require.Equal(t, Inconclusive, n.conclude(nil).Outcome)
+}

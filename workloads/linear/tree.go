@@ -83,7 +83,7 @@ func (t *tree) add(path string, op *nodeOp) {
 	if op.owner != 0 && op.kind != nodeEnd {
 		t.owns(op.owner, n, op.call)
 	}
-	if n.full() {
+	if n.due() {
 		n.settle(t.now)
 	}
 }

@@ -108,7 +108,7 @@ func (r *run) judge() *Result {
 		res.Unjudged = append(res.Unjudged, "no record was acknowledged, so there was nothing to deliver")
 	}
 	slices.SortStableFunc(res.Violations, func(a, b oracle.Violation) int { return cmp.Compare(a.At, b.At) })
-	res.Hash, res.Events, res.Recent = r.w.Hash(), r.w.Events(), r.w.Recent()
+	res.Hash, res.Events = r.w.Hash(), r.w.Events()
 	if res.Cut {
 		res.Unjudged = append(res.Unjudged, fmt.Sprintf("the run was ended early, at %v of virtual time", r.w.Now()))
 	}

@@ -55,7 +55,6 @@ type Result struct {
 	Duplicates int64 // records that a group processed again
 	Cut        bool  // ended early
 	Drawn      *scenario.Scenario
-	Recent     []sim.Entry // the last events of the world
 	Err        error       // the trial could not be carried out: an input file that cannot be read
 }
 
