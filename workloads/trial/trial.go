@@ -55,7 +55,7 @@ type Result struct {
 	Duplicates int64 // records that a group processed again
 	Cut        bool  // ended early
 	Drawn      *scenario.Scenario
-	Err        error       // the trial could not be carried out: an input file that cannot be read
+	Err        error // the trial could not be carried out: an input file that cannot be read
 }
 
 // Run carries a scenario out with a seed.
