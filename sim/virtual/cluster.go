@@ -37,6 +37,7 @@ type Cluster struct {
 	computers []*Computer
 	points    failpoint.Failpoints // this world's own; see Arm
 	armed     map[string]*site
+	passages  Passages // nil: not counted
 }
 
 // New makes a cluster without computers.

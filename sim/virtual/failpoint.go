@@ -42,13 +42,19 @@ func (c *Cluster) Disarm() {
 func (p *process) Failpoint(place string) bool {
 	p.w.Current()
 	c := p.comp.cluster
+	if c.passages != nil {
+		c.passages.at(place).Passed++
+	}
 	if len(c.armed) == 0 {
+		return false
+	}
+	s := c.armed[place]
+	if s == nil {
 		return false
 	}
 	if _, err := c.points.Eval(place); err != nil {
 		return false
 	}
-	s := c.armed[place]
 	rng := s.rng[p.key]
 	if rng == nil {
 		rng = p.w.Stream("failpoint/"+place, p.key)
@@ -58,6 +64,9 @@ func (p *process) Failpoint(place string) bool {
 		return false
 	}
 	p.w.Record(sim.KindDraw, p.comp.name, place, "", 1, 0)
+	if c.passages != nil {
+		c.passages.at(place).Fired++
+	}
 	if s.Delay > 0 {
 		p.w.ParkUntil("failpoint", place, p.in(time.Duration(rng.Int64N(int64(s.Delay)+1))))
 	} else if !s.Fail {
