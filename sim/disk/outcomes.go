@@ -69,15 +69,21 @@ type branch struct {
 
 // trees lists what entries may be left, each tree once, in the order of its paths.
 func (m *Model) trees(limit int) ([][]branch, error) {
-	var trees [][]branch
+	var trees [][]branch // more than limit may lead to the same images
+	seen := map[string]bool{}
 	for o := (odometer{}); ; {
 		f, origin := m.forkEntries()
 		f.settleEntries(func(*change, int) bool { return o.pick(2) == 1 })
 		t := f.durableBranches(origin)
-		if !slices.ContainsFunc(trees, func(u []branch) bool { return slices.Equal(t, u) }) {
+		var key strings.Builder
+		for _, b := range t {
+			fmt.Fprintf(&key, "%s is %s\x00", b.path, b.node.key)
+		}
+		if !seen[key.String()] {
+			seen[key.String()] = true
 			trees = append(trees, t)
 		}
-		if len(trees) > limit || o.tired() {
+		if o.tired() {
 			return nil, m.tooMany(limit)
 		}
 		if !o.next() {
