@@ -158,9 +158,7 @@ func (f Fault) checkValues(env Env, wrong complain) {
 	if f.Kind == ShortDisk && !slices.Contains([]string{"", "data", "read", "write"}, f.Op) {
 		wrong("op", "found %q, allowed for a disk-short is data, read or write", f.Op)
 	}
-	if f.Place != "" && !slices.Contains(Places, f.Place) {
-		wrong("place", "found %q, allowed is %s%s", f.Place, strings.Join(Places, ", "), quantity.DidYouMean(f.Place, Places))
-	}
+	f.checkPlace(wrong)
 	if f.Until.Given() && !f.Every.Given() {
 		wrong("until", "found without every, allowed is both or none")
 	}

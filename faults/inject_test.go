@@ -287,6 +287,10 @@ func TestComposition(t *testing.T) {
 		"a spare broker joins and stays": {
 			[]string{"{at: 1s, fault: start, target: any broker}", "{at: 2s, fault: crash, target: broker-4, for: 1s}"},
 			[]string{"1s restart broker-4", "2s crash broker-4", "3s restart broker-4"}},
+		"a misfortune at several places, one of them twice": {
+			[]string{"{at: 1s, fault: misfortune, place: 'fault/log/read-one, fault/log/open-slow', probability: 5%, for: 4s}", "{at: 2s, fault: misfortune, place: fault/log/open-slow, probability: 10%, for: 1s}"},
+			[]string{"1s misfortune fault/log/read-one 50000 0s", "1s misfortune fault/log/open-slow 50000 0s", "2s misfortune fault/log/open-slow 100000 0s", "3s misfortune fault/log/open-slow 50000 0s",
+				"5s misfortune fault/log/read-one 0 0s", "5s misfortune fault/log/open-slow 0 0s"}},
 		"misfortunes at one place": {
 			[]string{"{at: 1s, fault: misfortune, place: fault/log/read-one, probability: 5%, for: 4s}", "{at: 2s, fault: misfortune, place: fault/log/read-one, probability: 10%, latency: 3ms, for: 1s}"},
 			[]string{"1s misfortune fault/log/read-one 50000 0s", "2s misfortune fault/log/read-one 100000 3ms", "3s misfortune fault/log/read-one 50000 0s", "5s misfortune fault/log/read-one 0 0s"}},
