@@ -101,7 +101,7 @@ type quantities struct {
 func (f *Fault) ranges() []quantities {
 	return []quantities{
 		{"for", &f.For}, {"gap", &f.Gap}, {"latency", &f.Latency}, {"spread", &f.Spread}, {"bandwidth", &f.Bandwidth}, {"by", &f.By}, {"drift", &f.Drift},
-		{"probability", &f.Probability}, {"count", &f.Count}, {"free", &f.Free}, {"after", &f.After}, {"at_least", &f.AtLeast}, {"factor", &f.Factor},
+		{"probability", &f.Probability}, {"count", &f.Count}, {"free", &f.Free}, {"after", &f.After}, {"factor", &f.Factor},
 		{"partitions", &f.Partitions},
 	}
 }

@@ -222,7 +222,7 @@ func (in *Injection) link(f Fault, _ int, hit []string) (Heal, bool) {
 	}
 	rule := Link{
 		Latency: f.Latency.V().D(), Spread: f.Spread.V().D(), HeavyTail: f.Shape == "heavy-tail", Bandwidth: int64(f.Bandwidth.V()),
-		AtLeast: int64(f.AtLeast.V()), Clog: f.Kind == Clog,
+		After: int64(f.After.V()), Clog: f.Kind == Clog,
 	}
 	switch f.Kind {
 	case Loss:

@@ -317,12 +317,12 @@ func drawReplace(d *drawer) Fault {
 	return f
 }
 
-// leastBatch is larger than what clients and brokers send each other besides record batches, mostly.
-const leastBatch = 1 << 10
+// headers is more than what precedes the records in a message between clients and brokers, mostly. What follows has a checksum.
+const headers = 1 << 10
 
 func drawWire(d *drawer) Fault {
 	f := hit(Corruption, d.one("producer", "consumer"))
 	f.Peer = d.one("broker")
-	f.Way, f.For, f.Probability, f.AtLeast = d.way(), d.span(500*ms, 4*sc), d.percent(1, 20), quantity.Just(quantity.Bytes(leastBatch))
+	f.Way, f.For, f.Probability, f.After = d.way(), d.span(500*ms, 4*sc), d.percent(1, 20), quantity.Just(quantity.Bytes(headers))
 	return f
 }

@@ -268,9 +268,9 @@ func TestComposition(t *testing.T) {
 			[]string{"1s power-loss broker-2", "1s power-loss producer-2", "1s power-loss consumer-2", "2s restart broker-2", "2s restart producer-2", "2s restart consumer-2"}},
 		"bad links": {
 			[]string{"{at: 1s, fault: slow-link, target: broker-1, peer: coord-1, way: out, latency: 5ms, spread: 1s, shape: heavy-tail, for: 1s}", "{at: 2s, fault: loss, target: broker-1, peer: coord-1, way: in, probability: 3%, for: 1s}",
-				"{at: 4s, fault: corruption, target: broker-1, peer: coord-1, way: in, probability: 3%, at_least: 1KiB, for: 1s}", "{at: 6s, fault: cut-connections, target: broker-1, peer: coord-1, after: 100B}"},
+				"{at: 4s, fault: corruption, target: broker-1, peer: coord-1, way: in, probability: 3%, after: 1KiB, for: 1s}", "{at: 6s, fault: cut-connections, target: broker-1, peer: coord-1, after: 100B}"},
 			[]string{"1s link broker-1 > coord-1 Latency=5ms Spread=1s HeavyTail=true", "2s link coord-1 > broker-1 Loss=30000", "2s heal link broker-1 > coord-1 Latency=5ms Spread=1s HeavyTail=true",
-				"3s heal link coord-1 > broker-1 Loss=30000", "4s link coord-1 > broker-1 Corrupt=30000 AtLeast=1024", "5s heal link coord-1 > broker-1 Corrupt=30000 AtLeast=1024", "6s cut broker-1 - coord-1 after 100"}},
+				"3s heal link coord-1 > broker-1 Loss=30000", "4s link coord-1 > broker-1 Corrupt=30000 After=1024", "5s heal link coord-1 > broker-1 Corrupt=30000 After=1024", "6s cut broker-1 - coord-1 after 100"}},
 		"disks that decay": {
 			[]string{"{at: 1s, fault: bit-rot, target: broker-1, probability: 1%, path: \"*.log\", for: 1s}", "{at: 3s, fault: misdirected-write, target: broker-1, count: 1, for: 1s}",
 				"{at: 5s, fault: lying-disk, target: broker-1, for: 1s}", "{at: 7s, fault: disk-full, target: broker-1, free: 64KiB, for: 1s}"},

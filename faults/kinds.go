@@ -69,7 +69,7 @@ var Kinds = []KindInfo{
 	{Clog, "What is sent between target and peer waits until the fault ends, and then arrives.", []string{"target"}, []string{"peer", "for", "way"}},
 	{SwizzleClog, "The machines of the target are clogged one after the other in random order, all of them for the given time, and then released one after the other in another random order.", []string{"target", "for", "gap"}, nil},
 	{Loss, "Messages between target and peer are lost: TCP sends them again, later, holds up what follows, and at last gives up.", []string{"target", "probability"}, []string{"peer", "for", "way"}},
-	{Corruption, "One bit of a message between target and peer is flipped, and TCP's checksum does not see it.", []string{"target", "probability"}, []string{"peer", "for", "way", "at_least"}},
+	{Corruption, "One bit of a message between target and peer is flipped, and TCP's checksum does not see it.", []string{"target", "probability"}, []string{"peer", "for", "way", "after"}},
 	{Reset, "Open connections between target and peer are reset, once.", []string{"target"}, []string{"peer"}},
 	{Cut, "Open connections between target and peer break, once, in the middle of a message: after so many more bytes.", []string{"target"}, []string{"peer", "after"}},
 	{SessionExpiry, "The target is cut off from the coordination service for longer than its session time-out.", []string{"target"}, []string{"for", "way"}},

@@ -64,10 +64,9 @@ type Fault struct {
 	Count quantity.Counts `yaml:"count" min:"1"`
 	// Bytes that a full disk has left when the fault begins (default: none).
 	Free quantity.Sizes `yaml:"free" min:"1B" max:"1GiB"`
-	// Bytes that still pass before a connection is cut (default: none).
+	// Bytes that still pass before a connection is cut; bytes at the beginning of each message that corruption spares, and with them all shorter messages
+	// (default: none).
 	After quantity.Sizes `yaml:"after" min:"1B" max:"1GiB"`
-	// Smallest message that corruption hits (default: every one).
-	AtLeast quantity.Sizes `yaml:"at_least" min:"1B" max:"64KiB"`
 	// How many times slower the CPU is.
 	Factor quantity.Counts `yaml:"factor" min:"2" max:"1000"`
 	// Topic of add-partitions and create-topic.

@@ -55,7 +55,7 @@ func TestFaultPrintsAsTheLineThatMakesIt(t *testing.T) {
 		"{at: 1s, fault: slow-link, target: broker-1, latency: 1ms, spread: 500ms, shape: heavy-tail}",
 		"{at: 1s, fault: swizzle-clog, target: broker-*, for: 1s, gap: 50ms}",
 		"{at: 1s, fault: loss, target: broker-1, peer: consumer-*, way: out, probability: 5%}",
-		"{at: 1s, fault: corruption, target: broker-1, peer: consumer-*, probability: 0.1%, at_least: 1KiB}",
+		"{at: 1s, fault: corruption, target: broker-1, peer: consumer-*, probability: 0.1%, after: 1KiB}",
 		"{at: 1s, fault: cut-connections, target: broker-1, after: 100B..4KiB}",
 		"{at: 1s, fault: bit-rot, target: broker-1, path: \"*.log\", probability: 0.05%, count: 3}",
 		"{at: 1s, fault: misdirected-write, target: broker-1, for: 2s, count: 1}",
@@ -129,8 +129,6 @@ func anyFault(t *rapid.T) Fault {
 			f.Free = quantity.Between(quantity.Bytes(1), quantity.Bytes(rapid.Int64Range(1, 1<<30).Draw(t, "free")))
 		case "after":
 			f.After = quantity.Just(quantity.Bytes(rapid.Int64Range(1, 1<<30).Draw(t, "after")))
-		case "at_least":
-			f.AtLeast = quantity.Just(quantity.Bytes(rapid.Int64Range(1, 64<<10).Draw(t, "at_least")))
 		case "place":
 			f.Place = strings.Join(rapid.SliceOfNDistinct(rapid.SampledFrom(Places), 1, 3, rapid.ID).Draw(t, "place"), ", ")
 		case "path":

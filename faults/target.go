@@ -108,7 +108,7 @@ type Link struct {
 	Bandwidth int64         // bytes per second that are left; 0: as before
 	Loss      int64         // parts per million of the messages that are lost and sent again
 	Corrupt   int64         // parts per million of the messages of which one bit is flipped
-	AtLeast   int64         // of Corrupt: bytes of the smallest message that it hits
+	After     int64         // of Corrupt: bytes at the beginning of each message that are spared
 	Clog      bool          // nothing passes until healed, then all of it does, in order
 }
 
