@@ -215,7 +215,7 @@ func (in *Injection) cut(f Fault, _ int, hit []string) (Heal, bool) {
 	return in.target.Partition(a, b, f.Way != "out"), true
 }
 
-func (in *Injection) link(f Fault, _ int, hit []string) (Heal, bool) {
+func (in *Injection) link(f Fault, number int, hit []string) (Heal, bool) {
 	a, b := in.sides(f, hit)
 	if len(b) == 0 {
 		return nil, false
@@ -235,10 +235,10 @@ func (in *Injection) link(f Fault, _ int, hit []string) (Heal, bool) {
 	}
 	var heals []Heal
 	if f.Way != "in" {
-		heals = append(heals, in.target.Link(a, b, rule))
+		heals = append(heals, in.target.Link(a, b, number, rule))
 	}
 	if f.Way != "out" {
-		heals = append(heals, in.target.Link(b, a, rule))
+		heals = append(heals, in.target.Link(b, a, number, rule))
 	}
 	return Heals(heals...), true
 }

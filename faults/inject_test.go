@@ -164,8 +164,8 @@ func (b *bench) Partition(x, y []string, both bool) Heal {
 	return b.effect(fmt.Sprintf("cut %s %s %s", join(x), map[bool]string{true: "-", false: ">"}[both], join(y)), Toll{Held: 1})
 }
 
-func (b *bench) Link(x, y []string, r Link) Heal {
-	return b.effect(fmt.Sprintf("link %s > %s%s", join(x), join(y), given(r)), Toll{Lost: r.Loss / 10_000, Corrupted: r.Corrupt / 10_000})
+func (b *bench) Link(x, y []string, number int, r Link) Heal {
+	return b.effect(fmt.Sprintf("link %s > %s%s /%d", join(x), join(y), given(r), number), Toll{Lost: r.Loss / 10_000, Corrupted: r.Corrupt / 10_000})
 }
 
 func (b *bench) Disk(m string, number int, f DiskFault) Heal {
@@ -246,7 +246,7 @@ func TestComposition(t *testing.T) {
 		"slow links, disks, processors": {
 			[]string{"{at: 1s, fault: slow-link, target: broker-1, peer: coord-1, latency: 5ms, for: 1s}", "{at: 3s, fault: disk-full, target: leader of t/1, for: 1s}",
 				"{at: 5s, fault: slow-cpu, target: coord-1, factor: 8, for: 1s}", "{at: 7s, fault: crash, target: leader of t/3}"},
-			[]string{"1s link broker-1 > coord-1 Latency=5ms", "1s link coord-1 > broker-1 Latency=5ms", "2s heal link broker-1 > coord-1 Latency=5ms", "2s heal link coord-1 > broker-1 Latency=5ms",
+			[]string{"1s link broker-1 > coord-1 Latency=5ms /1", "1s link coord-1 > broker-1 Latency=5ms /1", "2s heal link broker-1 > coord-1 Latency=5ms /1", "2s heal link coord-1 > broker-1 Latency=5ms /1",
 				"3s disk broker-2/2 Effect=2 Op=2063 PPM=1000000", "4s heal disk broker-2/2 Effect=2 Op=2063 PPM=1000000", "5s cpu coord-1 8", "6s cpu coord-1 1"}},
 		"a frozen machine stands still with its network": {
 			[]string{"{at: 1s, fault: freeze, target: broker-1, for: 2s}", "{at: 2s, fault: pause, target: broker-1, for: 2s}"},
@@ -269,8 +269,8 @@ func TestComposition(t *testing.T) {
 		"bad links": {
 			[]string{"{at: 1s, fault: slow-link, target: broker-1, peer: coord-1, way: out, latency: 5ms, spread: 1s, shape: heavy-tail, for: 1s}", "{at: 2s, fault: loss, target: broker-1, peer: coord-1, way: in, probability: 3%, for: 1s}",
 				"{at: 4s, fault: corruption, target: broker-1, peer: coord-1, way: in, probability: 3%, after: 1KiB, for: 1s}", "{at: 6s, fault: cut-connections, target: broker-1, peer: coord-1, after: 100B}"},
-			[]string{"1s link broker-1 > coord-1 Latency=5ms Spread=1s HeavyTail=true", "2s link coord-1 > broker-1 Loss=30000", "2s heal link broker-1 > coord-1 Latency=5ms Spread=1s HeavyTail=true",
-				"3s heal link coord-1 > broker-1 Loss=30000", "4s link coord-1 > broker-1 Corrupt=30000 After=1024", "5s heal link coord-1 > broker-1 Corrupt=30000 After=1024", "6s cut broker-1 - coord-1 after 100"}},
+			[]string{"1s link broker-1 > coord-1 Latency=5ms Spread=1s HeavyTail=true /1", "2s link coord-1 > broker-1 Loss=30000 /2", "2s heal link broker-1 > coord-1 Latency=5ms Spread=1s HeavyTail=true /1",
+				"3s heal link coord-1 > broker-1 Loss=30000 /2", "4s link coord-1 > broker-1 Corrupt=30000 After=1024 /3", "5s heal link coord-1 > broker-1 Corrupt=30000 After=1024 /3", "6s cut broker-1 - coord-1 after 100"}},
 		"disks that decay": {
 			[]string{"{at: 1s, fault: bit-rot, target: broker-1, probability: 1%, path: \"*.log\", for: 1s}", "{at: 3s, fault: misdirected-write, target: broker-1, count: 1, for: 1s}",
 				"{at: 5s, fault: lying-disk, target: broker-1, for: 1s}", "{at: 7s, fault: disk-full, target: broker-1, free: 64KiB, for: 1s}"},

@@ -40,8 +40,8 @@ type Target interface {
 	// Partition cuts the network from each of from to each of to, or both ways. Overlapping cuts add up: a link works when all are healed.
 	Partition(from, to []string, bothWays bool) Heal
 	// Link makes the network from each of from to each of to worse, in that direction. Overlapping rules: latencies and losses add up, the least
-	// bandwidth counts.
-	Link(from, to []string, rule Link) Heal
+	// bandwidth counts. The number of the fault in its plan keys what it draws.
+	Link(from, to []string, number int, rule Link) Heal
 	// Reset resets the open connections between a and b.
 	Reset(a, b []string)
 	// Cut breaks them after so many more bytes have arrived.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"faultline/workloads/history"
 )
 
 // diskLog is the log of one partition on one disk, as it lies there.

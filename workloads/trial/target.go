@@ -2,6 +2,7 @@ package trial
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -136,11 +137,12 @@ func (t target) Partition(from, to []string, bothWays bool) faults.Heal {
 	return faults.Heals(out, t.counted(to, from, each(to, from, t.r.c.Net.Block)))
 }
 
-func (t target) Link(from, to []string, l faults.Link) faults.Heal {
+func (t target) Link(from, to []string, number int, l faults.Link) faults.Heal {
 	if l.Clog {
 		return t.counted(from, to, each(from, to, t.r.c.Net.Clog))
 	}
 	rule := net.Rule{
+		Key:       strconv.Itoa(number),
 		Latency:   net.Distribution{Kind: net.Constant, Min: l.Latency, Max: l.Latency + l.Spread},
 		Bandwidth: l.Bandwidth, Loss: int(l.Loss), Corrupt: int(l.Corrupt), CorruptFrom: int(l.After),
 	}
