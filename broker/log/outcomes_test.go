@@ -16,7 +16,7 @@ import (
 )
 
 // TestRecoveryOfEveryDisk runs testdata/outcomes/*: short stories of one log in the verbs of TestScripts, a line each. The power may fail at any moment of a story, and
-// again at any moment of the recovery that follows; the test takes every disk that may be left at each of them (disk.Model.Outcomes), opens the log on it, and holds that
+// again at any moment of the recovery that follows ("flush fails" is one whose fsync fails); the test takes every disk that may be left at each of them (disk.Model.Outcomes), opens the log on it, and holds that
 //
 //   - it opens, and passes CheckDir: the indexes agree with a scan of the log;
 //   - it is a prefix of what was appended, from its start on, that has everything that had become visible, or everything that an earlier recovery had found and shown;
@@ -118,6 +118,8 @@ func (c *crashes) tell(d *datadriven.TestData) {
 			switch e.Kind {
 			case machine.LogVisible:
 				k.visible = e.A
+			case machine.LogOpened:
+				k.visible = e.B // a restart shows all that it finds
 			case machine.LogDeleted:
 				c.start = max(c.start, e.B)
 			}
@@ -147,6 +149,14 @@ func (c *crashes) tell(d *datadriven.TestData) {
 			require.NoError(c.t, err)
 		case "open":
 			require.NoError(c.t, r.open(false))
+		case "flush":
+			want := "ok"
+			if verb.HasArg("fails") {
+				r.inject(disk.Fault{ID: "eio", Kind: disk.Error, Ops: disk.OpSync, Count: 1})
+				want = "error: log t/0: log is fenced after an I/O error: sync data/t-0/00000000000000000000.log: input/output error"
+			}
+			require.Equal(c.t, want, runVerb(c.t, r, verb), line)
+			r.c.Disk().HealAll()
 		case "delete":
 			k = knowledge{whole: k.visible}
 			fallthrough
