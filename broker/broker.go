@@ -288,7 +288,7 @@ func (b *Broker) retain() {
 				continue
 			}
 			// A log that is closed or dropped meanwhile says so; one that cannot delete tries again in the next round.
-			if err := p.log.Retain(); errors.Is(err, log.ErrFenced) {
+			if err := p.log.Retain(math.MaxInt64); errors.Is(err, log.ErrFenced) {
 				b.logFailed(p, err)
 			}
 		}

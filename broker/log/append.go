@@ -12,6 +12,8 @@ import (
 // AppendOptions go with one Append.
 type AppendOptions struct {
 	LeaderEpoch int32 // written into every batch
+	// Copy: the batches come from the log of the partition's leader. They keep the offsets and epochs that they have; the first must follow the log's end.
+	Copy bool
 }
 
 // Appended says where an append ended up.
@@ -46,7 +48,7 @@ func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 	if err != nil {
 		return Appended{}, err
 	}
-	if out.Next, out.MaxTimestamp, err = l.place(batches, out.Base, o.LeaderEpoch); err != nil {
+	if out.Next, out.MaxTimestamp, err = l.place(batches, out.Base, o); err != nil {
 		return Appended{}, err
 	}
 	if l.m.Failpoint("fault/log/append-refused") {
@@ -97,21 +99,31 @@ func (l *Log) measure(batches []byte) (records int, err error) {
 	return records, nil
 }
 
-// place checks every batch and gives it its offsets. Call with appending.
-func (l *Log) place(batches []byte, base int64, epoch int32) (next, newest int64, err error) {
+// place checks every batch and gives it its offsets, or checks those that a copy has. Call with appending.
+func (l *Log) place(batches []byte, base int64, o AppendOptions) (next, newest int64, err error) {
 	next, newest = base, -1
 	for rest := batches; len(rest) > 0; {
 		var b record.Batch
 		if b, rest, err = record.Next(rest); err != nil {
 			return 0, 0, fmt.Errorf("log %s: append: %w", l.subject, err)
 		}
-		if err := l.validator.Validate(&b); err != nil {
+		if o.Copy {
+			err = b.Check()
+		} else {
+			err = l.validator.Validate(&b)
+		}
+		if err != nil {
 			return 0, 0, fmt.Errorf("log %s: append: %w", l.subject, err)
+		}
+		if o.Copy && b.BaseOffset != next {
+			return 0, 0, fmt.Errorf("log %s: append a copy: %w: the batch begins at offset %d, the log ends at %d", l.subject, record.ErrInvalid, b.BaseOffset, next)
 		}
 		if next > math.MaxInt64-int64(b.Count) {
 			return 0, 0, fmt.Errorf("log %s: append: %w: no offsets are left after %d", l.subject, record.ErrInvalid, next)
 		}
-		b.Place(next, epoch)
+		if !o.Copy {
+			b.Place(next, o.LeaderEpoch)
+		}
 		next = b.NextOffset()
 		newest = max(newest, b.MaxTimestamp)
 	}
@@ -189,6 +201,7 @@ func (l *Log) publish(s *segment, batches []byte, a Appended, interval int) {
 		if pos == 0 {
 			s.firstTime = b.BaseTimestamp
 		}
+		l.epochs.Begin(b.LeaderEpoch, b.BaseOffset)
 		s.index.add(uint32(b.BaseOffset-s.base), uint32(pos), int64(b.Size()), s.maxTime, interval)
 		s.maxTime = max(s.maxTime, b.MaxTimestamp)
 		pos += int64(b.Size())

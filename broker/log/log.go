@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"faultline/broker/record"
+	"faultline/broker/replica"
 	"faultline/sim/machine"
 )
 
@@ -62,8 +63,9 @@ type Log struct {
 	start     int64
 	visible   int64
 	end       int64
-	edge      mark          // where Visible lies in its file
-	wanted    int64         // somebody waits for this offset to be visible
+	edge      mark  // where Visible lies in its file
+	wanted    int64 // somebody waits for this offset to be visible
+	epochs    replica.Epochs
 	unflushed bool          // something was appended since the last flush took its measure
 	since     time.Duration // Uptime of the first such append
 	failed    error         // fenced: the reason

@@ -3,6 +3,7 @@ package log
 import (
 	"fmt"
 
+	"faultline/broker/replica"
 	"faultline/sim/machine"
 )
 
@@ -40,6 +41,58 @@ func (l *Log) Truncate(to int64) error {
 	return nil
 }
 
+// Restart drops every batch and begins anew at an offset, as a follower does whose leader has nothing of what it has. Spans may no longer be read. An I/O error fences the log.
+//
+// The checkpoint says first that nothing below the offset counts. The old segments go before the new one is made, which may have the name of one of them (KAFKA-654), the last one first.
+func (l *Log) Restart(at int64) error {
+	l.flushing.Lock()
+	defer l.flushing.Unlock()
+	l.appending.Lock()
+	defer l.appending.Unlock()
+	l.mu.Lock()
+	err := l.usable()
+	old, before := l.segments, l.end
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := l.saveCheckpoint(checkpoint{start: at, recovery: at}); err != nil {
+		return l.fence(err)
+	}
+	for n := len(old) - 1; n >= 0; n-- {
+		if err := l.unlink(old[n].base); err != nil {
+			return l.fence(err)
+		}
+	}
+	if err := l.syncDir(); err != nil {
+		return err
+	}
+	s, err := l.create(at)
+	if err == nil {
+		err = s.file.Sync()
+	}
+	if err == nil {
+		err = l.disk.SyncDir(l.dir)
+	}
+	if err != nil {
+		return l.fence(err)
+	}
+	s.fresh = false
+	l.mu.Lock()
+	l.segments = []*segment{s}
+	l.start, l.end, l.visible, l.wanted = at, at, at, min(l.wanted, at)
+	l.epochs = replica.Epochs{}
+	l.recovery, l.marked, l.unflushed = at, 0, false
+	clear(l.marks[:])
+	l.edge = mark{s, spot{at, 0}}
+	l.mu.Unlock()
+	for _, s := range old {
+		l.drop(s)
+	}
+	l.m.Trace(machine.Event{Kind: machine.LogTruncated, Subject: l.subject, A: before, B: at})
+	return nil
+}
+
 // cut ends the log at a batch boundary in s. Call with flushing and appending.
 //
 // The recovery point moves down first: whatever a crash leaves of the rest is then checked. Later segments go from the last on, and indexes shrink before their logs.
@@ -69,6 +122,7 @@ func (l *Log) cut(s *segment, at spot) error {
 	s.index = s.index.truncate(at.offset-s.base, at.pos)
 	s.size, s.next, s.firstTime, s.maxTime = at.pos, at.offset, first, newest
 	l.end = at.offset
+	l.epochs.TruncateEnd(l.end)
 	l.visible = min(l.visible, l.end)
 	l.wanted = min(l.wanted, l.end)
 	clear(l.marks[:])
