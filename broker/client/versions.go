@@ -18,6 +18,9 @@ func spoken(req kmsg.Request) versions {
 	case *kmsg.ProduceRequest:
 		return versions{3, 12} // record batches v2; topics by name
 	case *kmsg.FetchRequest:
+		if r := req.(*kmsg.FetchRequest); len(r.Topics) > 0 && r.Topics[0].TopicID != [16]byte{} {
+			return versions{15, 17} // topics by id; a replica tells its incarnation
+		}
 		return versions{4, 12}
 	case *kmsg.ListOffsetsRequest:
 		return versions{1, req.MaxVersion()} // one offset and its timestamp

@@ -31,7 +31,13 @@ type node struct {
 	known        *replica.State // what it has read of the registry
 	version      int32
 	leader       *replica.Leader
-	proposal     *controller.Write // under way to the registry
+	proposal     *entry // under way to the registry
+}
+
+// entry is a state and the version of the registry's entry that it shall replace.
+type entry struct {
+	replica.State
+	version int32
 }
 
 // cluster is one partition with its replicas, a registry and a controller, driven by steps that a test draws.
@@ -44,7 +50,7 @@ type cluster struct {
 	now       time.Duration
 	values    int
 	committed []rec // below the highest HW that any leader had
-	pending   []controller.Write
+	pending   []entry
 	least     int
 	story     []string
 }
@@ -55,7 +61,7 @@ func (c *cluster) node(id int32) *node { return c.nodes[id-1] }
 
 func (c *cluster) view() *controller.View {
 	v := &controller.View{Epoch: 1}
-	p := controller.Partition{State: c.state, Version: c.version}
+	p := controller.Partition{State: c.state}
 	for _, n := range c.nodes {
 		p.Replicas = append(p.Replicas, n.id)
 		if n.registered {
@@ -64,6 +70,13 @@ func (c *cluster) view() *controller.View {
 	}
 	v.Topics = []controller.Topic{{Name: "t", LeastISR: c.least, Partitions: []controller.Partition{p}}}
 	return v
+}
+
+// decided puts decisions on their way to the registry.
+func (c *cluster) decided(list []controller.Write) {
+	for _, w := range list {
+		c.pending = append(c.pending, entry{w.State, c.version})
+	}
 }
 
 // register makes the broker's entry anew, as at a start or after its session ended.
@@ -76,8 +89,8 @@ func (c *cluster) register(n *node) {
 	n.clean = true // as long as the process lives
 }
 
-func (c *cluster) write(w *controller.Write) bool {
-	if w.Version != c.version {
+func (c *cluster) write(w *entry) bool {
+	if w.version != c.version {
 		return false
 	}
 	s := w.State.Clone()
@@ -192,12 +205,12 @@ func (c *cluster) covered(n *node) bool {
 	}
 	entries := []*replica.State{c.state}
 	for i := range c.pending {
-		if c.pending[i].Version == c.version {
+		if c.pending[i].version == c.version {
 			entries = append(entries, &c.pending[i].State)
 		}
 	}
 	for _, o := range c.nodes {
-		if o.proposal != nil && o.proposal.Version == c.version {
+		if o.proposal != nil && o.proposal.version == c.version {
 			entries = append(entries, &o.proposal.State)
 		}
 	}
@@ -250,7 +263,7 @@ func (c *cluster) step() {
 	case "propose":
 		if n.up && n.leader != nil && n.proposal == nil {
 			if s, ok := n.leader.Propose(lag, c.now); ok {
-				n.proposal = &controller.Write{State: s, Version: n.version}
+				n.proposal = &entry{s, n.version}
 			}
 		}
 	case "write": // fenced by the registration
@@ -263,9 +276,9 @@ func (c *cluster) step() {
 			c.learn(n)
 		}
 	case "decide":
-		c.pending = append(c.pending, c.view().Decide()...)
+		c.decided(c.view().Decide())
 	case "prefer":
-		c.pending = append(c.pending, c.view().Prefer()...)
+		c.decided(c.view().Prefer())
 	case "write decision":
 		if len(c.pending) > 0 {
 			c.write(&c.pending[0])
@@ -311,7 +324,7 @@ func (c *cluster) heal() {
 			}
 		}
 		for _, w := range c.view().Decide() {
-			c.write(&w)
+			c.write(&entry{w.State, c.version})
 		}
 		for _, n := range c.nodes {
 			c.learn(n)
@@ -328,7 +341,7 @@ func (c *cluster) heal() {
 				n.proposal = nil
 			}
 			if s, ok := n.leader.Propose(lag, c.now); ok {
-				require.True(c.t, c.write(&controller.Write{State: s, Version: n.version}))
+				require.True(c.t, c.write(&entry{s, n.version}))
 				c.learn(n)
 			}
 		}

@@ -35,10 +35,9 @@ type Topic struct {
 // Partition is an assignment and its state.
 type Partition struct {
 	ID       int32
-	Replicas []int32 // the first is preferred. While a reassignment is under way: the replicas that there shall be, then those that leave
-	Leaving  []int32 // of Replicas: to be removed when all others are in sync
-	State    *replica.State
-	Version  int32 // of the state's entry
+	Replicas []int32        // the first is preferred. While a reassignment is under way: the replicas that there shall be, then those that leave
+	Leaving  []int32        // of Replicas: to be removed when all others are in sync
+	State    *replica.State // nil: there is none yet
 }
 
 // Write is a decided change of a partition's entry.
@@ -46,7 +45,6 @@ type Write struct {
 	Topic     string
 	Partition int32
 	State     replica.State
-	Version   int32   // that the entry must have; -1: there is none yet
 	Replicas  []int32 // not nil: the reassignment is complete, and these are the replicas
 	Why       string  // for traces
 }
@@ -88,7 +86,7 @@ func (v *View) Prefer() []Write {
 			s := p.State.Clone()
 			s.Leader, s.ControllerEpoch = p.Replicas[0], v.Epoch
 			s.LeaderEpoch++
-			out = append(out, Write{Topic: t.Name, Partition: p.ID, State: s, Version: p.Version, Why: "preferred leader"})
+			out = append(out, Write{Topic: t.Name, Partition: p.ID, State: s, Why: "preferred leader"})
 		}
 	}
 	return out
@@ -112,9 +110,8 @@ func (v *View) intact(m replica.Member) bool {
 func (v *View) robbed(m replica.Member) bool { return v.broker(m.ID) != nil && !v.intact(m) }
 
 func (v *View) decide(t *Topic, p *Partition) (Write, bool) {
-	w := Write{Topic: t.Name, Partition: p.ID, Version: p.Version}
+	w := Write{Topic: t.Name, Partition: p.ID}
 	if p.State == nil {
-		w.Version = -1
 		w.State = replica.State{Leader: replica.NoLeader, ControllerEpoch: v.Epoch}
 		for _, id := range p.Replicas {
 			if b := v.broker(id); b != nil {

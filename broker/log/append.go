@@ -11,7 +11,7 @@ import (
 
 // AppendOptions go with one Append.
 type AppendOptions struct {
-	LeaderEpoch int32 // written into every batch
+	LeaderEpoch int32 // of the leader that wants it; written into every batch, unless it is a copy
 	// Copy: the batches come from the log of the partition's leader. They keep the offsets and epochs that they have; the first must follow the log's end.
 	Copy bool
 }
@@ -27,7 +27,7 @@ type Appended struct {
 // Append adds the batches at the end of the log. All of them are checked first (see record.Validator), then get their offsets IN PLACE, then exactly their bytes
 // are written. They are in the page cache then: they survive a crash of the process, not of the computer, and are not yet visible.
 //
-// Errors that say that nothing was appended: record.ErrCorrupt, record.ErrInvalid, record.ErrPartial (bytes behind the last whole batch), ErrTooLarge, ErrClosed, and
+// Errors that say that nothing was appended: record.ErrCorrupt, record.ErrInvalid, record.ErrPartial (bytes behind the last whole batch), ErrTooLarge, ErrClosed, ErrOldEpoch, and
 // machine.ErrNoSpace or machine.ErrIO without ErrFenced (the part that was written was cut off again, or there was no new segment). ErrFenced: an I/O error, now or earlier;
 // whether the batches are in the log is unknown, and a later recovery may find them.
 func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
@@ -45,6 +45,9 @@ func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 	s := l.active() // it changes, and grows, only under appending
 	err = l.usable()
 	l.mu.Unlock()
+	if err == nil {
+		err = l.current(o.LeaderEpoch)
+	}
 	if err != nil {
 		return Appended{}, err
 	}

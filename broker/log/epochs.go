@@ -1,15 +1,30 @@
 package log
 
-import "faultline/broker/replica"
+import (
+	"fmt"
 
-// What a log knows of leader epochs: where each begins. It learns them from the batches that are appended and from [Log.BeginEpoch], keeps those below the recovery point in
+	"faultline/broker/replica"
+)
+
+// What a log knows of leader epochs: where each begins. It learns them from the batches that are appended, keeps those below the recovery point in
 // the checkpoint, and finds the others again when it recovers.
 
-// BeginEpoch says that what is appended from now on belongs to the epoch.
-func (l *Log) BeginEpoch(epoch int32) {
-	l.mu.Lock()
-	l.epochs.Begin(epoch, l.end)
-	l.mu.Unlock()
+// Fence refuses, with ErrOldEpoch, whatever wants to change the log in the name of an older leader epoch: an append of a leader that is none any more, a copy or a cut of a follower that
+// has another leader by now. What is under way is done when Fence returns.
+func (l *Log) Fence(epoch int32) {
+	l.flushing.Lock()
+	l.appending.Lock()
+	l.least = max(l.least, epoch)
+	l.appending.Unlock()
+	l.flushing.Unlock()
+}
+
+// current refuses a change in the name of an older leader epoch. Call with appending.
+func (l *Log) current(epoch int32) error {
+	if epoch < l.least {
+		return fmt.Errorf("log %s: %w: it is in leader epoch %d, this is of %d", l.subject, ErrOldEpoch, l.least, epoch)
+	}
+	return nil
 }
 
 // LastEpoch is the latest leader epoch and the log end, both at one moment; -1: the log knows no epoch.

@@ -57,6 +57,7 @@ type Log struct {
 
 	// Guarded by appending.
 	validator record.Validator
+	least     int32 // leader epoch below which nothing is accepted
 
 	// Guarded by mu. The list grows at its end only under appending, too; everything else changes it under flushing, too.
 	segments  []*segment // by base offset; the last one is active; never empty

@@ -199,7 +199,7 @@ func (m *model) drawRetain(*rapid.T) {
 
 func (m *model) drawTruncate(rt *rapid.T) {
 	to := rapid.Int64Range(m.start, m.end()+1).Draw(rt, "to")
-	require.NoError(m.t, m.do(func() error { return m.log.Truncate(to) }))
+	require.NoError(m.t, m.do(func() error { return m.log.Truncate(to, 0) }))
 	for n := len(m.batches); n > 0 && m.batches[n-1].next > to; n-- {
 		m.batches = m.batches[:n-1]
 	}

@@ -106,7 +106,7 @@ func runVerb(t *testing.T, r *rig, d *datadriven.TestData) string {
 	case "retain":
 		return say(r.do(func() error { return r.log.Retain(math.MaxInt64) }))
 	case "truncate":
-		return say(r.do(func() error { return r.log.Truncate(int64(number(t, d, "to", 0))) }))
+		return say(r.do(func() error { return r.log.Truncate(int64(number(t, d, "to", 0)), 0) }))
 	case "state":
 		s := r.state()
 		return fmt.Sprintf("start %d visible %d end %d, %s", s.Start, s.Visible, s.End, say(s.Err))

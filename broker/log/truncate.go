@@ -8,8 +8,8 @@ import (
 )
 
 // Truncate removes every batch that has an offset >= to, so the log may end below to. Spans of the removed part may no longer be read. Truncating at or above the
-// end does nothing. Errors: ErrOffsetOutOfRange when to lies below the start; an I/O error fences the log.
-func (l *Log) Truncate(to int64) error {
+// end does nothing. Errors: ErrOffsetOutOfRange when to lies below the start, ErrOldEpoch (see Fence); an I/O error fences the log.
+func (l *Log) Truncate(to int64, epoch int32) error {
 	l.flushing.Lock()
 	defer l.flushing.Unlock()
 	l.appending.Lock()
@@ -17,6 +17,9 @@ func (l *Log) Truncate(to int64) error {
 
 	l.mu.Lock()
 	err := l.usable()
+	if err == nil {
+		err = l.current(epoch)
+	}
 	if err == nil && to < l.start {
 		err = &RangeError{Offset: to, Start: l.start, End: l.end}
 	}
@@ -44,7 +47,7 @@ func (l *Log) Truncate(to int64) error {
 // Restart drops every batch and begins anew at an offset, as a follower does whose leader has nothing of what it has. Spans may no longer be read. An I/O error fences the log.
 //
 // The checkpoint says first that nothing below the offset counts. The old segments go before the new one is made, which may have the name of one of them (KAFKA-654), the last one first.
-func (l *Log) Restart(at int64) error {
+func (l *Log) Restart(at int64, epoch int32) error {
 	l.flushing.Lock()
 	defer l.flushing.Unlock()
 	l.appending.Lock()
@@ -53,6 +56,9 @@ func (l *Log) Restart(at int64) error {
 	err := l.usable()
 	old, before := l.segments, l.end
 	l.mu.Unlock()
+	if err == nil {
+		err = l.current(epoch)
+	}
 	if err != nil {
 		return err
 	}
