@@ -54,7 +54,7 @@ func (a *admin) insist(try func() error) {
 }
 
 func (a *admin) create(topic string, partitions int32, settings []client.Setting) error {
-	err := a.kafka.CreateTopic(topic, partitions, settings...)
+	err := a.kafka.CreateTopic(topic, partitions, 1, settings...)
 	if errors.Is(err, kerr.TopicAlreadyExists) {
 		return nil
 	}
