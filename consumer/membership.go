@@ -186,9 +186,9 @@ func (s *session) readTopic(name string) (topicState, error) {
 // readLeaders reads who leads the partitions of a replicated topic. Without its state nobody does, and a watch waits for it.
 func (s *session) readLeaders(path, id string, parts []placement) error {
 	for {
-		data, _, err := s.client.Get(path, true)
+		state, _, err := s.client.Get(path, true)
 		if err == nil {
-			return decodeLeaders(data, id, parts)
+			return decodeLeaders(state, id, parts)
 		}
 		if !errors.Is(err, coord.ErrNoNode) {
 			return err

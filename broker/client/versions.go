@@ -14,11 +14,11 @@ type versions struct{ min, max int16 }
 
 // spoken narrows what kmsg can encode to what the callers of this package mean. Keys that are missing: everything.
 func spoken(req kmsg.Request) versions {
-	switch req.(type) {
+	switch r := req.(type) {
 	case *kmsg.ProduceRequest:
 		return versions{3, 12} // record batches v2; topics by name
 	case *kmsg.FetchRequest:
-		if r := req.(*kmsg.FetchRequest); len(r.Topics) > 0 && r.Topics[0].TopicID != [16]byte{} {
+		if len(r.Topics) > 0 && r.Topics[0].TopicID != [16]byte{} {
 			return versions{15, 17} // topics by id; a replica tells its incarnation
 		}
 		return versions{4, 12}

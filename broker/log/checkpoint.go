@@ -1,11 +1,11 @@
 package log
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"strings"
 
 	"faultline/broker/replica"
 	"faultline/sim/machine"
@@ -40,14 +40,14 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // decodeCheckpoint reads what encode writes and nothing else.
 func decodeCheckpoint(p []byte) (c checkpoint, ok bool) {
-	r := bytes.NewReader(p)
+	fields := strings.Fields(string(p))
 	n := 0
-	if _, err := fmt.Fscanf(r, "faultline-log 2 start %d recovery %d epochs %d", &c.start, &c.recovery, &n); err != nil || n < 0 || n > len(p) {
+	if _, err := fmt.Sscanf(string(p), "faultline-log 2 start %d recovery %d epochs %d", &c.start, &c.recovery, &n); err != nil || n < 0 || len(fields) != 8+n+2 {
 		return checkpoint{}, false
 	}
-	for range n {
+	for _, f := range fields[8 : 8+n] {
 		var e replica.Entry
-		if _, err := fmt.Fscanf(r, " %d@%d", &e.Epoch, &e.Start); err != nil {
+		if _, err := fmt.Sscanf(f, "%d@%d", &e.Epoch, &e.Start); err != nil {
 			return checkpoint{}, false
 		}
 		c.epochs = append(c.epochs, e)
