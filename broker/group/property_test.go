@@ -34,6 +34,7 @@ type world struct {
 	refs    group.Ref
 	replied map[group.Ref]bool
 	lossy   bool
+	session int32 // ms: shorter or longer than the rebalance time-out
 
 	generation int32                                 // of this coordinator
 	assigned   map[int32]map[string]string           // acknowledged: generation, member, assignment
@@ -97,7 +98,7 @@ func (w *world) join(a *actor) {
 	}
 	r := kmsg.NewPtrJoinGroupRequest()
 	r.Version, r.Group, r.MemberID, r.InstanceID, r.ProtocolType = a.version, "g", a.id, a.instance, assign.ProtocolType
-	r.SessionTimeoutMillis, r.RebalanceTimeoutMillis = 10_000, 15_000
+	r.SessionTimeoutMillis, r.RebalanceTimeoutMillis = w.session, 15_000
 	meta := w.assignor.Metadata(assign.Member{ID: a.id, Topics: []string{"t"}, Owned: a.owned, Generation: a.generation})
 	r.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: w.assignor.Name(), Metadata: meta}}
 	w.c.Join(w.now, w.send(a), group.Client{ID: a.name}, r)
@@ -121,6 +122,14 @@ func (w *world) tryCommit(a *actor) {
 	}
 	r.Topics = append(r.Topics, topic)
 	w.c.Commit(w.now, w.send(a), r)
+	w.effects()
+}
+
+func (w *world) leave(a *actor) {
+	r := kmsg.NewPtrLeaveGroupRequest()
+	r.Version, r.Group = 5, "g"
+	r.Members = []kmsg.LeaveGroupRequestMember{{MemberID: a.id, InstanceID: a.instance}}
+	w.c.Leave(w.now, w.send(a), r)
 	w.effects()
 }
 
@@ -367,6 +376,7 @@ func newWorld(t *rapid.T) *world {
 		}
 		w.actors = append(w.actors, a)
 	}
+	w.session = rapid.SampledFrom([]int32{10_000, 30_000}).Draw(t, "session")
 	w.start()
 	return w
 }
@@ -399,6 +409,9 @@ func TestGroupKeepsItsPromises(t *testing.T) {
 			case what == 25:
 				a.phase = 0
 			case what == 26:
+				if rapid.Bool().Draw(t, "leaves") {
+					w.leave(a)
+				}
 				a.restart()
 			case what == 27:
 				a.off = !a.off
