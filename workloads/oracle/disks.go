@@ -249,12 +249,14 @@ func (d *Disks) happened(b *brokerDisk, e simdisk.Event) {
 		} else {
 			l.segs[i] = &segmentScan{base: base, path: e.File.Path}
 		}
+		l.unseal(i - 1)
 	case simdisk.Removed:
 		if found {
 			for _, fn := range d.onRemove {
 				fn(l, l.segs[i])
 			}
 			l.segs = slices.Delete(l.segs, i, i+1)
+			l.unseal(i - 1)
 			l.shorten()
 		}
 	case simdisk.Synced:
@@ -269,7 +271,9 @@ func (d *Disks) happened(b *brokerDisk, e simdisk.Event) {
 			for _, fn := range d.onCut {
 				fn(l, l.segs[i], e.Size)
 			}
-			l.segs[i].cut(e.Size)
+			if l.segs[i].cut(e.Size) {
+				l.unseal(i)
+			}
 		}
 	}
 }
@@ -293,6 +297,7 @@ func (d *Disks) renamed(b *brokerDisk, e simdisk.Event) {
 		l := b.logs[dir]
 		if i, found := l.segment(base); !found {
 			l.segs = slices.Insert(l.segs, i, &segmentScan{base: base, path: e.To})
+			l.unseal(i - 1)
 		}
 	}
 }
