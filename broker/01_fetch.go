@@ -58,7 +58,7 @@ func (c *conn) fetchRecords(h wire.Header, rest []byte) error {
 	if err := c.drain(); err != nil {
 		return err
 	}
-	if c.b.m.Failpoint(faultReply) {
+	if c.b.m.Failpoint("fault/broker/fetch-reply") {
 		return errMisfortune
 	}
 	return c.sendFetch(h, req)

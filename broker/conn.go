@@ -13,12 +13,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Misfortunes: see machine.Machine.Failpoint.
-const (
-	faultRequest = "fault/broker/request" // slow to begin, or the connection drops before the request is handled
-	faultReply   = "fault/broker/reply"   // slow to answer, or the connection drops although the request was handled
-)
-
 var (
 	errMisfortune = errors.New("connection dropped by a failpoint")
 	errStopping   = errors.New("the broker stops")
@@ -113,7 +107,7 @@ func (c *conn) requests() error {
 			}
 			return err
 		}
-		if c.b.m.Failpoint(faultRequest) {
+		if c.b.m.Failpoint("fault/broker/request") {
 			return errMisfortune
 		}
 		if err := c.handle(frame); err != nil {
@@ -185,7 +179,7 @@ func (c *conn) reply(correlation int32, resp kmsg.Response) error {
 	if err := c.drain(); err != nil {
 		return err
 	}
-	if c.b.m.Failpoint(faultReply) {
+	if c.b.m.Failpoint("fault/broker/reply") {
 		return errMisfortune
 	}
 	c.out = wire.AppendResponse(c.out[:0], correlation, resp)

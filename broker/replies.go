@@ -143,7 +143,7 @@ func (r *replies) send(p *reply) error {
 			rp.ErrorCode, rp.BaseOffset, rp.LogStartOffset = flushCode(err), -1, -1
 		}
 	}
-	if b.m.Failpoint(faultReply) {
+	if b.m.Failpoint("fault/broker/produce-reply") {
 		return errMisfortune
 	}
 	r.out = wire.AppendResponse(r.out[:0], p.correlation, &p.resp)

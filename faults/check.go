@@ -134,9 +134,7 @@ func (f Fault) checkValues(env Env, wrong complain) {
 	if f.Kind == SlowLink && f.Latency == (quantity.Durations{}) && f.Bandwidth == (quantity.Bandwidths{}) {
 		wrong("", "a slow-link needs latency, bandwidth or both")
 	}
-	if f.Place != "" && !slices.Contains(Places, f.Place) {
-		wrong("place", "found %q, allowed is %s%s", f.Place, strings.Join(Places, ", "), quantity.DidYouMean(f.Place, Places))
-	}
+	f.checkPlace(wrong)
 	if f.Until != (quantity.Durations{}) && f.Every == (quantity.Durations{}) {
 		wrong("until", "found without every, allowed is both or none")
 	}

@@ -2,7 +2,6 @@ package faults
 
 import (
 	"slices"
-	"time"
 
 	"faultline/faults/quantity"
 )
@@ -265,28 +264,6 @@ func (in *Injection) cpu(f Fault, hit []string) (func(), bool) {
 			s.slow = slices.Delete(s.slow, i, i+1)
 			set(m)
 		}
-	}, true
-}
-
-// misfortune is an active misfortune at one place.
-type misfortune struct {
-	ppm     int64
-	latency time.Duration
-}
-
-func (in *Injection) misfortune(f Fault, _ []string) (func(), bool) {
-	m := &misfortune{f.Probability.V().PPM(), f.Latency.V().D()}
-	in.places[f.Place] = append(in.places[f.Place], m)
-	in.target.Misfortune(f.Place, m.ppm, m.latency)
-	return func() {
-		left := slices.DeleteFunc(in.places[f.Place], func(o *misfortune) bool { return o == m })
-		in.places[f.Place] = left
-		if len(left) == 0 {
-			in.target.Misfortune(f.Place, 0, 0)
-			return
-		}
-		last := left[len(left)-1]
-		in.target.Misfortune(f.Place, last.ppm, last.latency)
 	}, true
 }
 

@@ -146,14 +146,6 @@ func drawChurn(d *drawer) Fault {
 	return f
 }
 
-func drawMisfortune(d *drawer) Fault {
-	f := Fault{Kind: Misfortune, Place: Places[d.rng.IntN(len(Places))], For: d.span(500*ms, 6*sc), Probability: d.percent(1, 30)}
-	if d.rng.IntN(2) == 0 {
-		f.Latency = d.span(1*ms, 100*ms)
-	}
-	return f
-}
-
 // maxGrowth bounds the partitions that a drawn fault gives a topic.
 const maxGrowth = 16
 

@@ -209,6 +209,10 @@ func TestComposition(t *testing.T) {
 				"{at: 5s, fault: slow-cpu, target: coord-1, factor: 8, for: 1s}", "{at: 7s, fault: crash, target: leader of t/3}"},
 			[]string{"1s link broker-1 > coord-1 {5ms 0 false}", "1s link coord-1 > broker-1 {5ms 0 false}", "2s heal link broker-1 > coord-1 {5ms 0 false}", "2s heal link coord-1 > broker-1 {5ms 0 false}",
 				"3s disk broker-2 {Effect:2 Op:7 Path: PPM:1000000 Count:0 Latency:0s}", "4s heal disk broker-2 {Effect:2 Op:7 Path: PPM:1000000 Count:0 Latency:0s}", "5s cpu coord-1 8", "6s cpu coord-1 1"}},
+		"a misfortune at several places, one of them twice": {
+			[]string{"{at: 1s, fault: misfortune, place: 'fault/log/read-one, fault/log/open-slow', probability: 5%, for: 4s}", "{at: 2s, fault: misfortune, place: fault/log/open-slow, probability: 10%, for: 1s}"},
+			[]string{"1s misfortune fault/log/read-one 50000 0s", "1s misfortune fault/log/open-slow 50000 0s", "2s misfortune fault/log/open-slow 100000 0s", "3s misfortune fault/log/open-slow 50000 0s",
+				"5s misfortune fault/log/read-one 0 0s", "5s misfortune fault/log/open-slow 0 0s"}},
 		"misfortunes at one place": {
 			[]string{"{at: 1s, fault: misfortune, place: fault/log/read-one, probability: 5%, for: 4s}", "{at: 2s, fault: misfortune, place: fault/log/read-one, probability: 10%, latency: 3ms, for: 1s}"},
 			[]string{"1s misfortune fault/log/read-one 50000 0s", "2s misfortune fault/log/read-one 100000 3ms", "3s misfortune fault/log/read-one 50000 0s", "5s misfortune fault/log/read-one 0 0s"}},

@@ -67,7 +67,7 @@ var Kinds = []KindInfo{
 	{SlowCPU, "The target's CPU is slower.", []string{"target", "factor"}, []string{"for"}},
 	{AddPartitions, "An administrator gives a topic more partitions.", []string{"topic", "partitions"}, nil},
 	{CreateTopic, "An administrator creates a topic.", []string{"topic", "partitions"}, nil},
-	{Misfortune, "A place in the programs takes long, up to latency, or takes its early way out, on every machine that passes it.", []string{"place", "probability"}, []string{"for", "latency"}},
+	{Misfortune, "Places in the programs now and then take long, up to latency, and then their early way out, on every machine that passes them.", []string{"place", "probability"}, []string{"for", "latency"}},
 }
 
 // Info looks a kind up.

@@ -2,6 +2,10 @@ package faults
 
 // Places are the failpoints in the programs, where a misfortune may strike. A test holds the list against the sources.
 var Places = []string{
+	"fault/broker/fetch-reply",
+	"fault/broker/produce-reply",
+	"fault/broker/reply",
+	"fault/broker/request",
 	"fault/consumer/begin",
 	"fault/consumer/claimed",
 	"fault/consumer/commit",

@@ -44,7 +44,8 @@ type Fault struct {
 	Op string `yaml:"op" oneof:"all|read|write|fsync"`
 	// Which files are hit, by a pattern on the path (* stops at a slash, ** does not). Default: all.
 	Path string `yaml:"path"`
-	// Where in the programs a misfortune strikes: a failpoint, such as fault/consumer/fetched.
+	// Where in the programs a misfortune strikes: a failpoint, such as fault/consumer/fetched, or several with commas between. They are listed
+	// at the end of this page.
 	Place string `yaml:"place"`
 	// Share of the operations or passages that are hit (default 100%).
 	Probability quantity.Percents `yaml:"probability" min:"0.0001%" max:"100%"`

@@ -1,10 +1,6 @@
 package faults
 
 import (
-	"io/fs"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +10,9 @@ import (
 	"pgregory.net/rapid"
 
 	"faultline/faults/quantity"
+	"faultline/faults/sites"
 	"faultline/faults/strict"
+	"faultline/sim"
 )
 
 type planFile struct {
@@ -97,7 +95,7 @@ func anyFault(t *rapid.T) Fault {
 		case "op":
 			f.Op = rapid.SampledFrom([]string{"all", "read", "write", "fsync"}).Draw(t, "op")
 		case "place":
-			f.Place = rapid.SampledFrom(Places).Draw(t, "place")
+			f.Place = strings.Join(rapid.SliceOfNDistinct(rapid.SampledFrom(Places), 1, 3, rapid.ID).Draw(t, "place"), ", ")
 		case "path":
 			f.Path = rapid.SampledFrom([]string{"*.log", "**/00*", "a b", "x:y"}).Draw(t, "path")
 		case "probability":
@@ -177,7 +175,8 @@ func TestCheckSaysWhatIsAllowed(t *testing.T) {
 		{"{at: 1s, fault: add-partitions, topic: x, partitions: 2}", `topic: found "x", allowed is t`},
 		{"{at: 1s, fault: create-topic, topic: t, partitions: 2}", `topic: found "t", which exists from the beginning, allowed is a new name`},
 		{"{at: 1s, fault: disk-full, target: broker-1, op: write}", `op: a disk-full takes no op, allowed is at, fault, every, until, target, for`},
-		{"{at: 1s, fault: misfortune, place: fault/consumer/fetch, probability: 1%}", `place: found "fault/consumer/fetch", allowed is ` + strings.Join(Places, ", ") + `; did you mean "fault/consumer/fetched"?`},
+		{"{at: 1s, fault: misfortune, place: fault/consumer/fetch, probability: 1%}", `place: found "fault/consumer/fetch", allowed are the failpoints that the programs have, one or several with commas between; did you mean "fault/consumer/fetched"?`},
+		{"{at: 1s, fault: misfortune, place: 'fault/log/read-one, fault/log/read-one', probability: 1%}", `place: found "fault/log/read-one" a second time, allowed is once`},
 		{"{at: 3s, fault: crash, target: broker-1, until: 5s}", `until: found without every, allowed is both or none`},
 		{"{at: 3s, fault: crash, target: broker-1, every: 1s, until: 2s}", `until: found 2s, allowed is a time after the fault begins (3s)`},
 		{"{at: 1s, fault: partition, target: broker-1, peer: broker-1}", `peer: found "broker-1", which is the target itself, allowed is another machine`},
@@ -194,22 +193,36 @@ func TestCheckSaysWhatIsAllowed(t *testing.T) {
 }
 
 func TestPlacesAreThoseInTheSources(t *testing.T) {
-	mark := regexp.MustCompile(`Failpoint\("([^"]*)"\)`)
-	var found []string
-	for _, room := range []string{"broker", "coord", "producer", "consumer"} {
-		require.NoError(t, filepath.WalkDir("../"+room, func(path string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			text, err := os.ReadFile(path)
-			for _, m := range mark.FindAllStringSubmatch(string(text), -1) {
-				found = append(found, m[1])
-			}
-			return err
-		}))
+	found, err := sites.Scan("..")
+	require.NoError(t, err)
+	require.Equal(t, slices.DeleteFunc(sites.Names(found), func(name string) bool { return !strings.HasPrefix(name, "fault/") }), Places)
+}
+
+func TestMisfortunesStrikeAtManyPlacesOfOneRoomOrOfAll(t *testing.T) {
+	struck, single, alone := map[string]int{}, 0, 0
+	const draws = 500
+	for seed := range uint64(draws) {
+		d := &drawer{rng: sim.NewStream(seed, "test", ""), env: world()}
+		f := drawMisfortune(d)
+		require.Empty(t, Plan{f}.Check(world()))
+		list := PlacesOf(f.Place)
+		in := map[string]bool{}
+		for _, place := range list {
+			struck[place]++
+			in[roomOf(place)] = true
+		}
+		if len(in) == 1 {
+			single++
+		}
+		if len(list) == 1 {
+			alone++
+		}
 	}
-	slices.Sort(found)
-	require.Equal(t, slices.Compact(found), Places)
+	for _, place := range Places {
+		require.Greater(t, struck[place], draws/40, place)
+	}
+	require.InDelta(t, draws*2/3, single, draws/6)
+	require.Less(t, alone, draws/4)
 }
 
 func TestMatchPath(t *testing.T) {

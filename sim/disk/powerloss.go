@@ -22,6 +22,7 @@ func (m *Model) PowerLoss(stream func(purpose, entity string) *rand.Rand) {
 	}
 	m.pending, m.handles, m.queue, m.dirtyPages, m.used = nil, nil, nil, 0, 0
 	m.dropCache()
+	m.forgetHeld()
 	m.settleTree(m.root, func(n *node) *rand.Rand {
 		return stream("disk/power-loss/file", fmt.Sprintf("%s/%s@%d", m.name, n.key, m.losses))
 	})
@@ -101,6 +102,9 @@ func (m *Model) settleFile(n *node, draw *rand.Rand) {
 			}
 			n.blocks++
 		}
+	}
+	if n.patches != nil && size < n.size {
+		n.unpatch(size, n.size)
 	}
 	n.size, n.cut, n.synced, n.syncedTime = size, size, size, n.mtime
 	n.dirty, n.written, n.queued, n.flights, n.nextRead = n.dirty[:0], 0, false, nil, 0

@@ -86,6 +86,11 @@ type Machine interface {
 	// it returns false at once.
 	Failpoint(place string) bool
 
+	// Mark says that this run has been in a state worth reaching, named "mark/<room>/<what>": a torn tail that was cut off, a claim that another
+	// owner refused. Runs count marks to show what their faults provoked ("sometimes" assertions); a mark changes nothing, no event
+	// and no hash. The name is a constant. On the real machine it does nothing.
+	Mark(place string)
+
 	// Exit ends this process with the reason, as os.Exit would: no deferred function may count on reaching
 	// the outside. nil is a regular end. It does not return.
 	Exit(reason error)

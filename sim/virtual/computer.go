@@ -160,6 +160,10 @@ func (d *diskPort) Wait(until time.Duration) {
 	d.p.w.ParkUntil("disk of", d.p.comp.name, until)
 }
 
+func (d *diskPort) Waker() func() { return d.p.w.Current().Wake }
+
+func (d *diskPort) Park() { d.p.w.Park("stalled disk of", d.p.comp.name) }
+
 func (d *diskPort) Record(op, file string, a, b int64) {
 	d.p.w.Record(sim.KindDisk, d.p.comp.name, op, file, uint64(a), uint64(b))
 }

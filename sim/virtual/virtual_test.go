@@ -170,6 +170,100 @@ func TestFailpointsFireByTheSeedAndOnlyWhenArmed(t *testing.T) {
 	require.NotEqual(t, count(1, true), count(2, true))
 }
 
+func TestAFailpointIsDisarmedAndArmedAnew(t *testing.T) {
+	w := sim.New(sim.Config{Seed: 3})
+	defer w.Close()
+	c := virtual.New(w, virtual.Config{})
+	arm := func(chance float64) {
+		require.NoError(t, c.Arm("fault/test/site", virtual.Misfortune{Chance: chance, Fail: true}))
+	}
+	c.Add("m").Boot(func(m machine.Machine) error {
+		fired := func() (out [20]bool) {
+			for i := range out {
+				out[i] = m.Failpoint("fault/test/site")
+			}
+			return out
+		}
+		arm(0)
+		require.Zero(t, fired())
+		arm(0.5)
+		first := fired()
+		arm(0)
+		arm(0)
+		require.Zero(t, fired())
+		arm(0.5)
+		require.NotEqual(t, first, fired(), "the stream goes on")
+		c.Disarm()
+		require.Zero(t, fired())
+		return nil
+	})
+	require.Equal(t, sim.Done, w.Run(forever).Kind)
+}
+
+func TestMarksAreCountedAndChangeNothing(t *testing.T) {
+	run := func(counted, marking bool) (virtual.Passages, uint64) {
+		w := sim.New(sim.Config{Seed: 7})
+		defer w.Close()
+		c := virtual.New(w, virtual.Config{})
+		var counts virtual.Passages
+		if counted {
+			counts = c.CountPassages()
+		}
+		require.NoError(t, c.Arm("fault/test/site", virtual.Misfortune{Chance: 0.5, Delay: time.Millisecond}))
+		for _, name := range []string{"a", "b"} {
+			c.Add(name).Boot(func(m machine.Machine) error {
+				m.Go("doomed", func() {
+					defer m.Mark("mark/test/dead")
+					m.Sleep(time.Hour)
+				})
+				for range 100 {
+					if marking {
+						m.Mark("mark/test/turn")
+					}
+					m.Failpoint("fault/test/site")
+					m.Failpoint("fault/test/unarmed")
+				}
+				return nil
+			})
+		}
+		w.Run(forever)
+		return counts, w.Hash()
+	}
+	counts, hash := run(true, true)
+	require.Equal(t, &virtual.Passage{Passed: 200}, counts["mark/test/turn"])
+	require.Equal(t, &virtual.Passage{Passed: 200}, counts["fault/test/unarmed"])
+	require.NotContains(t, counts, "mark/test/dead", "a killed process sets no mark")
+	site := counts["fault/test/site"]
+	require.EqualValues(t, 200, site.Passed)
+	require.InDelta(t, 100, site.Fired, 40)
+	for _, other := range [][2]bool{{true, false}, {false, true}, {false, false}} {
+		_, h := run(other[0], other[1])
+		require.Equal(t, hash, h)
+	}
+}
+
+func TestPassingCostsNoMemory(t *testing.T) {
+	for _, counted := range []bool{false, true} {
+		w := sim.New(sim.Config{})
+		defer w.Close()
+		c := virtual.New(w, virtual.Config{})
+		if counted {
+			c.CountPassages()
+		}
+		require.NoError(t, c.Arm("fault/test/other", virtual.Misfortune{Chance: 0.5}))
+		allocs := -1.0
+		c.Add("m").Boot(func(m machine.Machine) error {
+			allocs = testing.AllocsPerRun(100, func() {
+				m.Failpoint("fault/test/site")
+				m.Mark("mark/test/turn")
+			})
+			return nil
+		})
+		w.Run(forever)
+		require.Zero(t, allocs)
+	}
+}
+
 func TestRandomStreamsDifferByIncarnation(t *testing.T) {
 	w := sim.New(sim.Config{})
 	defer w.Close()

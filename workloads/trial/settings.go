@@ -95,7 +95,7 @@ func topicSettings(t *scenario.Topic) []client.Setting {
 func hardware(s *scenario.Scenario) virtual.Config {
 	return virtual.Config{
 		Net: net.Config{
-			MinLatency: s.Network.Latency.Min.D(), MaxLatency: max(s.Network.Latency.Max.D(), 1),
+			Latency:   net.Distribution{Min: s.Network.Latency.Min.D(), Max: max(s.Network.Latency.Max.D(), 1)},
 			Bandwidth: int64(s.Network.Bandwidth.V()),
 		},
 		Disk: disk.Config{

@@ -110,10 +110,10 @@ func (t target) Partition(from, to []string, bothWays bool) (heal func()) {
 
 func (t target) Link(from, to []string, l faults.Link) (heal func()) {
 	if l.Clog {
-		return each(from, to, t.r.c.Net.Block)
+		return each(from, to, t.r.c.Net.Clog)
 	}
 	return each(from, to, func(a, b string) func() {
-		return t.r.c.Net.Slow(a, b, net.Rule{Latency: l.Latency, Bandwidth: l.Bandwidth})
+		return t.r.c.Net.Slow(a, b, net.Rule{Latency: net.Distribution{Kind: net.Constant, Min: l.Latency}, Bandwidth: l.Bandwidth})
 	})
 }
 

@@ -144,12 +144,25 @@ var taskTests = []test{
 		require.NotEqual(t, one, draw(a, "conformance/two"))
 		require.NotEqual(t, one, draw(b, "conformance/one"))
 	}},
-	{name: "work, traces and failpoints return", body: func(t *T, m, _ machine.Machine) {
+	{name: "work, traces, failpoints and marks return", body: func(t *T, m, _ machine.Machine) {
 		m.Work(machine.Work{})
 		m.Work(machine.Work{Requests: 1, Records: 2, Copied: 3, Summed: 4, Syscalls: 5})
 		m.Trace(machine.Event{Kind: machine.BrokerUp, A: 1})
 		_ = m.Tracing()
 		require.False(t, m.Failpoint("fault/conformance/none"), "nobody switched it on")
+		m.Mark("mark/conformance/none")
+	}},
+	{name: "marks may be set by many tasks", body: func(t *T, m, _ machine.Machine) {
+		c := newCrew(m)
+		for range 20 {
+			c.Go("marking", func() {
+				for range 20 {
+					m.Mark("mark/conformance/many")
+					m.Sleep(0)
+				}
+			})
+		}
+		c.Wait()
 	}},
 }
 
