@@ -38,8 +38,12 @@ type conn struct {
 func (b *Broker) accept() {
 	for {
 		nc, err := b.listener.Accept()
+		refused := b.m.Failpoint("fault/broker/accept") // as if there were too many
 		b.mu.Lock()
-		stopping, ready := b.stopping, b.serving && len(b.conns) < b.cfg.MaxConnections
+		stopping, ready := b.stopping, b.serving && len(b.conns) < b.cfg.MaxConnections && !refused
+		if err == nil && !b.serving {
+			b.m.Mark("mark/broker/refused-while-starting")
+		}
 		if err == nil && ready && !stopping {
 			c := &conn{b: b, nc: nc, r: bufio.NewReaderSize(nc, 4<<10)}
 			b.conns = append(b.conns, c)
@@ -98,6 +102,9 @@ func (c *conn) requests() error {
 	for {
 		if err := c.extendDeadline(); err != nil {
 			return err
+		}
+		if c.b.m.Failpoint("fault/broker/idle") { // the connection ends between requests
+			return errMisfortune
 		}
 		frame, err := wire.ReadFrame(c.r, c.frame, wire.MinRequest, c.b.cfg.MaxRequestBytes)
 		c.frame = frame
@@ -183,6 +190,10 @@ func (c *conn) reply(correlation int32, resp kmsg.Response) error {
 		return errMisfortune
 	}
 	c.out = wire.AppendResponse(c.out[:0], correlation, resp)
+	if c.b.m.Failpoint("fault/broker/reply-cut") {
+		_, _ = c.nc.Write(c.out[:len(c.out)/2])
+		return errMisfortune
+	}
 	_, err := c.nc.Write(c.out)
 	return err
 }

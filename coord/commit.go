@@ -21,6 +21,7 @@ func (s *Server) commit() {
 		s.queue, s.spare = s.spare[:0], nil
 		s.lock.Unlock()
 
+		s.m.Failpoint("fault/coord/execute-slow")
 		err := s.execute(batch)
 		if err == nil && s.store.pending() > 0 {
 			err = s.makeDurable()
@@ -31,6 +32,7 @@ func (s *Server) commit() {
 			s.lock.Unlock()
 			return
 		}
+		s.m.Failpoint("fault/coord/release-slow")
 		s.release(batch)
 		if err := s.maybeRoll(); err != nil {
 			s.lock.Lock()
@@ -76,6 +78,7 @@ func (s *Server) apply(txn *tree.Txn) error {
 func (s *Server) notify() {
 	for _, n := range s.notices {
 		if c := s.attached[n.Session]; c != nil {
+			s.m.Mark("mark/coord/watch-fired")
 			var mark int
 			s.touch(c)
 			c.staged, mark = jute.BeginPacket(c.staged)
@@ -98,8 +101,12 @@ func (s *Server) makeDurable() error {
 	if s.m.Failpoint("fault/coord/slow-fsync") {
 		s.m.Sleep(s.cfg.TickTime / 4)
 	}
+	if s.store.unsynced > 1 {
+		s.m.Mark("mark/coord/group-commit")
+	}
 	s.m.Work(machine.Work{Summed: int64(s.store.pending()), Syscalls: 2})
 	if err := s.store.commit(); err != nil {
+		s.m.Mark("mark/coord/log-failed")
 		return err
 	}
 	s.trace()
@@ -119,7 +126,8 @@ func (s *Server) trace() {
 // release lets the batch's output go.
 func (s *Server) release(batch []request) {
 	for _, c := range s.touched {
-		if c.wrote && s.m.Failpoint("fault/coord/drop-reply") {
+		switch {
+		case c.wrote && s.m.Failpoint("fault/coord/drop-reply"), !c.wrote && s.m.Failpoint("fault/coord/drop-answer"):
 			c.end = closesNow
 		}
 		c.wrote = false
@@ -168,13 +176,18 @@ func (s *Server) release(batch []request) {
 
 // maybeRoll begins a new log when the open one is long, and saves the snapshot before it in a task of its own: requests need not wait for it.
 func (s *Server) maybeRoll() error {
-	if s.store.records < s.cfg.SnapshotEvery && s.store.size < maxLogBytes {
+	full := s.store.records >= s.cfg.SnapshotEvery || s.store.size >= maxLogBytes
+	switch {
+	case full && s.m.Failpoint("fault/coord/roll-late"):
+		return nil
+	case !full && (s.store.records == 0 || !s.m.Failpoint("fault/coord/roll-early")):
 		return nil
 	}
 	s.lock.Lock()
 	busy := s.snapshotting
 	s.lock.Unlock()
 	if busy {
+		s.m.Mark("mark/coord/roll-while-saving")
 		return nil
 	}
 	number := s.store.number + 1
@@ -189,9 +202,16 @@ func (s *Server) maybeRoll() error {
 		return nil
 	}
 	s.snapshotting = true
+	if len(s.attached) > 0 {
+		s.m.Mark("mark/coord/snapshot-with-sessions")
+	}
 	s.spawn("coord/snapshot", func() {
 		// Without the snapshot the logs stay and grow; the next roll tries again.
-		if saveSnapshot(s.m, s.cfg.DataDir, number, content) == nil {
+		switch {
+		case s.m.Failpoint("fault/coord/snapshot-unsaved"):
+		case saveSnapshot(s.m, s.cfg.DataDir, number, content) != nil:
+			s.m.Mark("mark/coord/snapshot-failed")
+		case !s.m.Failpoint("fault/coord/logs-kept"):
 			removeBelow(s.m, s.cfg.DataDir, number)
 		}
 		s.lock.Lock()

@@ -81,6 +81,9 @@ func (s *Server) handle(r *request) error {
 			return nil
 		}
 		s.notices = s.watches.Rearm(s.tree, c.id, r.watches, s.notices[:0])
+		if len(s.notices) > 0 {
+			s.m.Mark("mark/coord/missed-event-told")
+		}
 		s.notify()
 		s.reply(c, r, &jute.Reply{})
 	case jute.OpCloseSession:
@@ -107,6 +110,7 @@ func (s *Server) reply(c *conn, r *request, reply *jute.Reply) {
 func (s *Server) change(r *request) error {
 	c := r.from
 	if _, code := s.tree.Decide(s.m.Now(), c.id, r.step[:], &s.txn); code != jute.OK {
+		s.markRefusal(code)
 		s.reply(c, r, &jute.Reply{Code: code})
 		return nil
 	}
@@ -122,11 +126,25 @@ func (s *Server) change(r *request) error {
 	return nil
 }
 
+// markRefusal tells refused changes apart.
+func (s *Server) markRefusal(code jute.Code) {
+	switch code {
+	case jute.BadVersion:
+		s.m.Mark("mark/coord/bad-version")
+	case jute.NodeExists:
+		s.m.Mark("mark/coord/node-exists")
+	case jute.NoNode:
+		s.m.Mark("mark/coord/no-node")
+	}
+}
+
 func (s *Server) multi(r *request) error {
 	c := r.from
 	results := slices.Grow(s.results[:0], len(r.steps))
 	refused, code := s.tree.Decide(s.m.Now(), c.id, r.steps, &s.txn)
 	if code != jute.OK {
+		s.m.Mark("mark/coord/multi-refused")
+		s.markRefusal(code)
 		for i := range r.steps {
 			result := jute.StepResult{Op: jute.OpError}
 			switch {

@@ -36,13 +36,16 @@ func openStore(m machine.Machine, dir string) (*store, *recovered, error) {
 		return nil, nil, fmt.Errorf("recover %s: %w", dir, err)
 	}
 	s := &store{m: m, dir: dir}
+	m.Failpoint("fault/coord/recover-slow")
 	if err := saveSnapshot(m, dir, r.last+1, encodeSnapshot(r.tree, r.untraced, r.last+1)); err != nil {
 		return nil, nil, err
 	}
 	if err := s.begin(r.last+1, r.tree.Zxid()); err != nil {
 		return nil, nil, err
 	}
-	removeBelow(m, dir, r.last+1)
+	if !m.Failpoint("fault/coord/recovered-logs-kept") {
+		removeBelow(m, dir, r.last+1)
+	}
 	return s, r, nil
 }
 
@@ -87,6 +90,12 @@ func readStore(m machine.Machine, dir string) (*recovered, error) {
 		}
 		if torn, err = r.replay(m, path.Join(dir, f.name), f.number); err != nil {
 			return nil, err
+		}
+		if torn != "" {
+			m.Mark("mark/coord/recovered-torn-log")
+		}
+		if next > snap {
+			m.Mark("mark/coord/recovered-many-logs")
 		}
 		next++
 	}

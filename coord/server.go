@@ -69,11 +69,15 @@ func Start(m machine.Machine, cfg Config) (*Server, error) {
 	}
 	s.work = m.NewCond("coord/work", s.lock)
 	s.idle = m.NewCond("coord/idle", s.lock)
+	if len(s.traces) > 0 {
+		m.Mark("mark/coord/recovered-untraced")
+	}
 	s.trace()
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	now := m.Uptime()
 	for _, id := range r.tree.Sessions() {
+		m.Mark("mark/coord/recovered-session")
 		timeout, _, _ := r.tree.Session(id)
 		s.expiry.Add(id, timeout, now)
 	}
@@ -150,6 +154,7 @@ func (s *Server) spawn(name string, fn func()) {
 func (s *Server) accept() {
 	for {
 		nc, err := s.listener.Accept()
+		refused := s.m.Failpoint("fault/coord/accept") // as if there were too many
 		s.lock.Lock()
 		if s.stopping {
 			s.lock.Unlock()
@@ -164,7 +169,7 @@ func (s *Server) accept() {
 			s.m.Sleep(s.cfg.TickTime / 10)
 			continue
 		}
-		if len(s.conns) >= maxConns {
+		if len(s.conns) >= maxConns || refused {
 			s.lock.Unlock()
 			nc.Close()
 			continue

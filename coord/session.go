@@ -15,7 +15,12 @@ func (s *Server) connect(r *request) error {
 		return nil
 	}
 	if ask.LastZxid > s.tree.Zxid() {
+		s.m.Mark("mark/coord/client-saw-more")
 		// The client has seen a later state, so this one is not the one to show it. It may try another server.
+		s.end(c, closesNow)
+		return nil
+	}
+	if s.m.Failpoint("fault/coord/connect") {
 		s.end(c, closesNow)
 		return nil
 	}
@@ -33,13 +38,16 @@ func (s *Server) connect(r *request) error {
 		answer.Timeout, answer.SessionID, answer.Password = int32(timeout.Milliseconds()), txn.Session, password[:]
 		c.wrote = true
 	} else if timeout, password, ok := s.tree.Session(ask.SessionID); ok && r.hasPassword && password == r.password {
+		s.m.Mark("mark/coord/session-goes-on")
 		if old := s.attached[ask.SessionID]; old != nil {
+			s.m.Mark("mark/coord/session-moves")
 			s.detach(old)
 			s.end(old, closesNow)
 		}
 		s.attach(c, ask.SessionID, timeout, false)
 		answer.Timeout, answer.SessionID, answer.Password = int32(timeout.Milliseconds()), ask.SessionID, password[:]
 	} else {
+		s.m.Mark("mark/coord/session-unknown")
 		answer.Password = make([]byte, jute.PasswordLen)
 		s.end(c, closesAfter)
 	}
@@ -106,6 +114,7 @@ func (s *Server) expire(session int64) error {
 	late := s.expiry.Condemned(session)
 	s.lock.Unlock()
 	if !late {
+		s.m.Mark("mark/coord/expiry-called-off")
 		return nil
 	}
 	txn, ok := s.tree.DecideClose(s.m.Now(), session, tree.TxnExpire)
@@ -113,8 +122,12 @@ func (s *Server) expire(session int64) error {
 		return nil
 	}
 	if c := s.attached[session]; c != nil {
+		s.m.Mark("mark/coord/expired-while-connected")
 		s.detach(c)
 		s.end(c, closesNow)
+	}
+	if len(txn.Changes) > 0 {
+		s.m.Mark("mark/coord/expired-with-ephemerals")
 	}
 	return s.endSession(&txn)
 }
@@ -141,6 +154,7 @@ func (s *Server) arm() {
 
 // checkDeadlines is what the timer does. A timer that fires early (its session was heard of) costs a look and is set anew.
 func (s *Server) checkDeadlines() {
+	s.m.Failpoint("fault/coord/expiry-late")
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if s.stopping {

@@ -41,15 +41,16 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // store is the open log. The commit task alone uses it, but for saveSnapshot and removeBelow.
 type store struct {
-	m       machine.Machine
-	dir     string
-	number  uint64 // of the open log
-	file    machine.File
-	size    int64  // bytes of the log that are written
-	sum     uint32 // CRC of the last record
-	records int    // in the open log
-	traced  int64  // last transaction traced
-	buf     []byte // records not yet written
+	m        machine.Machine
+	dir      string
+	number   uint64 // of the open log
+	file     machine.File
+	size     int64  // bytes of the log that are written
+	sum      uint32 // CRC of the last record
+	records  int    // in the open log
+	unsynced int    // of these, in buf
+	traced   int64  // last transaction traced
+	buf      []byte // records not yet written
 }
 
 func logName(number uint64) string  { return fmt.Sprintf("log.%016x", number) }
@@ -67,6 +68,7 @@ func (s *store) append(txn *tree.Txn) {
 	s.sum = recordSum(s.sum, head[:4], payload)
 	binary.BigEndian.PutUint32(head[4:], s.sum)
 	s.records++
+	s.unsynced++
 }
 
 func recordSum(before uint32, length, payload []byte) uint32 {
@@ -86,6 +88,7 @@ func (s *store) commit() error {
 	if err := s.file.Sync(); err != nil {
 		return fmt.Errorf("sync transaction log %s: %w", s.file.Name(), err)
 	}
+	s.unsynced = 0
 	if s.buf = s.buf[:0]; cap(s.buf) > maxRecord {
 		s.buf = nil
 	}

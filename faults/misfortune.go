@@ -36,14 +36,14 @@ type misfortune struct {
 	latency quantity.Duration
 }
 
-func (in *Injection) misfortune(f Fault, _ []string) (func(), bool) {
+func (in *Injection) misfortune(f Fault, _ int, _ []string) (Heal, bool) {
 	m := &misfortune{f.Probability.V().PPM(), f.Latency.V()}
 	list := PlacesOf(f.Place)
 	for _, place := range list {
 		in.places[place] = append(in.places[place], m)
 		in.target.Misfortune(place, m.ppm, m.latency.D())
 	}
-	return func() {
+	return untold(func() {
 		for _, place := range list {
 			left := slices.DeleteFunc(in.places[place], func(o *misfortune) bool { return o == m })
 			in.places[place] = left
@@ -54,7 +54,7 @@ func (in *Injection) misfortune(f Fault, _ []string) (func(), bool) {
 			last := left[len(left)-1]
 			in.target.Misfortune(place, last.ppm, last.latency.D())
 		}
-	}, true
+	}), true
 }
 
 // drawMisfortune is the first level of two: which places are active, for how long, and how often they fire then. Active is a part of one room's

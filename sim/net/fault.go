@@ -57,6 +57,7 @@ func (n *Network) Clog(from, to string) (unclog func()) {
 // clog keeps a segment in the network.
 func (l *link) clog(s *segment) {
 	l.stuck = append(l.stuck, s)
+	l.counts.Held++
 	s.from.clogged++
 	if !s.from.gone && s.kind < segReset {
 		s.from.stall()

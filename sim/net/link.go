@@ -11,12 +11,30 @@ const million = 1_000_000
 
 // Rule makes a link worse than the network's defaults. Zero fields change nothing.
 type Rule struct {
+	Key         string       // its draws come from streams of its own, so that no other rule shifts them; rules without a key share one of the link
 	Latency     Distribution // added to each segment's
 	Bandwidth   int64        // bytes/s of this link; 0: no cap
 	Loss        int          // ppm of attempts that are lost; 1,000,000 and more is a block
 	Corrupt     int          // ppm of segments delivered with one flipped bit
 	CorruptFrom int          // bytes at the start of a segment that are spared
+
+	own streams
 }
+
+// Counts are segments of a link to which something happened, since the begin of the world.
+type Counts struct {
+	Held      int64 // arrived at a block or clog, each attempt counted
+	Lost      int64 // of a lossy link, each attempt counted
+	Corrupted int64
+}
+
+// Plus is both together.
+func (c Counts) Plus(o Counts) Counts {
+	return Counts{c.Held + o.Held, c.Lost + o.Lost, c.Corrupted + o.Corrupted}
+}
+
+// Counts says what happened to segments from one host to another so far.
+func (n *Network) Counts(from, to string) Counts { return n.must(from).link(n.must(to)).counts }
 
 // link is one direction between two hosts.
 type link struct {
@@ -35,17 +53,36 @@ type link struct {
 	stuck   []*segment    // in the clog, in the order of arrival
 	waiting []*sim.Task   // connects in the clog
 	cuts    []*cut
+	counts  Counts
 }
 
 // streams are made when a fault first needs them. Each kind of fault has one of its own, so that none shifts the draws of another.
 type streams struct{ rule, loss, corruption *rand.Rand }
 
-func (l *link) stream(s **rand.Rand, purpose string) *rand.Rand {
+// stream is where the draws of a rule come from, for one purpose.
+func (l *link) stream(r *Rule, purpose string) *rand.Rand {
+	own, name := &l.own, l.name
+	if r.Key != "" {
+		own, name = &r.own, l.name+"/"+r.Key
+	}
+	s := &own.rule
+	switch purpose {
+	case purposeLoss:
+		s = &own.loss
+	case purposeCorrupt:
+		s = &own.corruption
+	}
 	if *s == nil {
-		*s = l.from.n.w.Stream(purpose, l.name)
+		*s = l.from.n.w.Stream(purpose, name)
 	}
 	return *s
 }
+
+const (
+	purposeRule    = "net/rule"
+	purposeLoss    = "net/loss"
+	purposeCorrupt = "net/corrupt"
+)
 
 func (h *Host) link(to *Host) *link {
 	l := h.links[to]
@@ -78,7 +115,7 @@ func (l *link) latency() time.Duration {
 	}
 	d := l.from.n.cfg.Latency.draw(l.rng)
 	for _, r := range l.rules {
-		d += r.Latency.draw(l.stream(&l.own.rule, "net/rule"))
+		d += r.Latency.draw(l.stream(r, purposeRule))
 	}
 	return d
 }
@@ -115,9 +152,12 @@ func (l *link) silent() bool { return l.blocked > 0 || l.clogged > 0 }
 func (l *link) loses() bool {
 	lost := false
 	for _, r := range l.rules {
-		if r.Loss > 0 && l.stream(&l.own.loss, "net/loss").IntN(million) < r.Loss {
+		if r.Loss > 0 && l.stream(r, purposeLoss).IntN(million) < r.Loss {
 			lost = true
 		}
+	}
+	if lost {
+		l.counts.Lost++
 	}
 	return lost
 }
@@ -128,10 +168,11 @@ func (l *link) corrupt(s *segment) {
 		if r.Corrupt <= 0 || len(s.buf) <= r.CorruptFrom {
 			continue
 		}
-		rng := l.stream(&l.own.corruption, "net/corrupt")
+		rng := l.stream(r, purposeCorrupt)
 		if rng.IntN(million) < r.Corrupt {
 			bit := 8*r.CorruptFrom + rng.IntN(8*(len(s.buf)-r.CorruptFrom))
 			s.buf[bit/8] ^= 1 << (bit % 8)
+			l.counts.Corrupted++
 			l.from.n.w.Record(sim.KindNet, l.name, "corrupt", "", s.from.id, uint64(bit))
 		}
 	}

@@ -62,6 +62,7 @@ func (s *segment) Fire(uint64) {
 		s.reset()
 		return
 	case !out.open():
+		out.counts.Held++
 		from.lose(s)
 		return
 	case out.lossy && out.loses():
