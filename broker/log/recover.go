@@ -197,6 +197,7 @@ func (sc *scanner) run(s *segment, above int64) (good bool, err error) {
 		if s.size == 0 {
 			s.firstTime = b.BaseTimestamp
 		}
+		l.epochs.Begin(b.LeaderEpoch, b.BaseOffset) // nobody else knows the log yet
 		s.index.add(uint32(b.BaseOffset-s.base), uint32(s.size), int64(b.Size()), s.maxTime, l.cfg.IndexInterval)
 		s.maxTime = max(s.maxTime, b.MaxTimestamp)
 		s.size += int64(b.Size())
