@@ -301,3 +301,31 @@ func TestFetchOfMoreThanWasAskedFor(t *testing.T) {
 	f.answered(1, 0, 0, 5, 0, 0, one) // one batch is always right
 	f.silent()
 }
+
+// threeMore puts two records each into segments 5, 7 and 9 behind what is there.
+func threeMore(f *forger, meanwhile func(base int64)) {
+	for base := int64(5); base <= 9; base += 2 {
+		f.segment(base)
+		meanwhile(base)
+		f.put(2, "more")
+		f.sync()
+	}
+	f.syncDirs()
+	f.visible(11)
+}
+
+func TestASegmentThatLostItsNameWhileItWasWritten(t *testing.T) {
+	f := twoFlushed(t)
+	threeMore(f, func(base int64) {
+		if base == 5 {
+			f.remove(5)
+		}
+	})
+	f.fires(Recovery, "is visible up to 11, but its files hold valid batches up to 5 only")
+}
+
+func TestSegmentsThatKeepTheirNames(t *testing.T) {
+	f := twoFlushed(t)
+	threeMore(f, func(int64) {})
+	f.silent()
+}
