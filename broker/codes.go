@@ -37,6 +37,7 @@ var (
 	codeInvalidRecord            = kerr.InvalidRecord.Code
 	codeUnknownTopicID           = kerr.UnknownTopicID.Code
 	codeNotEnoughReplicas        = kerr.NotEnoughReplicas.Code
+	codeUnknownProducerID        = kerr.UnknownProducerID.Code
 	codeOutOfOrderSequence       = kerr.OutOfOrderSequenceNumber.Code
 	codeDuplicateSequence        = kerr.DuplicateSequenceNumber.Code
 	codeInvalidProducerEpoch     = kerr.InvalidProducerEpoch.Code
@@ -54,6 +55,8 @@ func appendCode(err error) int16 {
 		return codeInvalidRecord
 	case errors.Is(err, sequence.ErrOutOfOrder):
 		return codeOutOfOrderSequence
+	case errors.Is(err, sequence.ErrUnknown):
+		return codeUnknownProducerID
 	case errors.Is(err, sequence.ErrDuplicate):
 		return codeDuplicateSequence
 	case errors.Is(err, sequence.ErrFenced):

@@ -35,7 +35,7 @@ func (l *Log) recognise(batches []byte) (dup *sequence.Batch, err error) {
 	asked := sequenced(&b.Header)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.producers.Check(&asked, l.start == 0)
+	return l.producers.Check(&asked)
 }
 
 // note takes down a batch that is in the log now. Call with mu, or while nobody else knows the log.

@@ -16,6 +16,8 @@ var (
 	ErrFenced = errors.New("producer epoch is over")
 	// ErrOutOfOrder: a batch before this one is missing.
 	ErrOutOfOrder = errors.New("sequence number out of order")
+	// ErrUnknown: nothing is known of the producer, so it must begin at 0. Its batches were deleted, or it is forgotten after a long silence.
+	ErrUnknown = errors.New("unknown producer")
 	// ErrDuplicate: the batch was appended so long ago that its offset is not known any more.
 	ErrDuplicate = errors.New("sequence number was appended before")
 )
@@ -49,15 +51,14 @@ func Next(sequence int32) int32 {
 	return sequence + 1
 }
 
-// Check decides about a batch that asks to be appended. dup is the batch that it is a copy of, if it was appended before. With whole the log has all that was ever appended, so a producer
-// that nobody knows must begin at 0; otherwise its earlier batches may have been deleted with their segments.
-func (p *Producers) Check(b *Batch, whole bool) (dup *Batch, err error) {
+// Check decides about a batch that asks to be appended. dup is the batch that it is a copy of, if it was appended before.
+func (p *Producers) Check(b *Batch) (dup *Batch, err error) {
 	e := p.byID[b.Producer]
 	switch {
-	case e == nil && (b.First == 0 || !whole):
+	case e == nil && b.First == 0:
 		return nil, nil
 	case e == nil:
-		return nil, fmt.Errorf("%w: producer %d is not known and begins at %d", ErrOutOfOrder, b.Producer, b.First)
+		return nil, fmt.Errorf("%w: producer %d begins at %d", ErrUnknown, b.Producer, b.First)
 	case b.Epoch < e.epoch:
 		return nil, fmt.Errorf("%w: producer %d is in epoch %d, the batch of %d", ErrFenced, b.Producer, e.epoch, b.Epoch)
 	case b.Epoch > e.epoch && b.First == 0:

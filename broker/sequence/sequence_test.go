@@ -14,46 +14,44 @@ func batch(first, last int32, base int64) *Batch {
 
 func TestCheck(t *testing.T) {
 	var p Producers
-	_, err := p.Check(batch(3, 3, 0), true)
-	require.ErrorIs(t, err, ErrOutOfOrder, "a producer begins at 0")
-	_, err = p.Check(batch(3, 3, 0), false)
-	require.NoError(t, err, "unless its beginning was deleted")
+	_, err := p.Check(batch(3, 3, 0))
+	require.ErrorIs(t, err, ErrUnknown, "a producer begins at 0")
 	for i := range int32(8) {
 		b := batch(2*i, 2*i+1, int64(2*i))
-		dup, err := p.Check(b, true)
+		dup, err := p.Check(b)
 		require.NoError(t, err)
 		require.Nil(t, dup)
 		p.Add(*b)
 		p.Prune(int64(2*i)+2, 0)
 	}
-	dup, err := p.Check(batch(12, 13, -1), true)
+	dup, err := p.Check(batch(12, 13, -1))
 	require.NoError(t, err)
 	require.EqualValues(t, 12, dup.Base)
-	_, err = p.Check(batch(0, 1, -1), true)
+	_, err = p.Check(batch(0, 1, -1))
 	require.ErrorIs(t, err, ErrDuplicate, "out of the window")
-	_, err = p.Check(batch(18, 18, -1), true)
+	_, err = p.Check(batch(18, 18, -1))
 	require.ErrorIs(t, err, ErrOutOfOrder)
 	next := batch(0, 0, 16)
 	next.Epoch = 1
-	_, err = p.Check(next, true)
+	_, err = p.Check(next)
 	require.NoError(t, err)
 	p.Add(*next)
-	_, err = p.Check(batch(16, 16, -1), true)
+	_, err = p.Check(batch(16, 16, -1))
 	require.ErrorIs(t, err, ErrFenced)
 	next.First, next.Last, next.Epoch = 5, 5, 2
-	_, err = p.Check(next, true)
+	_, err = p.Check(next)
 	require.ErrorIs(t, err, ErrOutOfOrder, "an epoch begins at 0")
 }
 
 func TestSequencesWrap(t *testing.T) {
 	var p Producers
 	p.Add(*batch(math.MaxInt32-1, math.MaxInt32, 0))
-	_, err := p.Check(batch(0, 2, 2), true)
+	_, err := p.Check(batch(0, 2, 2))
 	require.NoError(t, err)
-	_, err = p.Check(batch(3, 3, 2), true)
+	_, err = p.Check(batch(3, 3, 2))
 	require.ErrorIs(t, err, ErrOutOfOrder)
 	p.Add(*batch(0, 2, 2))
-	_, err = p.Check(batch(math.MaxInt32-9, math.MaxInt32-8, 2), true)
+	_, err = p.Check(batch(math.MaxInt32-9, math.MaxInt32-8, 2))
 	require.ErrorIs(t, err, ErrDuplicate)
 }
 
@@ -100,11 +98,11 @@ func TestARestartForgetsNothing(t *testing.T) {
 		}
 		for id, b := range last {
 			for _, p := range []*Producers{&live, &again} {
-				dup, err := p.Check(&b, true)
+				dup, err := p.Check(&b)
 				require.NoError(t, err)
 				require.Equal(t, b, *dup)
 				follow := Batch{Producer: id, First: b.Last + 1, Last: b.Last + 1}
-				dup, err = p.Check(&follow, true)
+				dup, err = p.Check(&follow)
 				require.NoError(t, err)
 				require.Nil(t, dup)
 				require.GreaterOrEqual(t, len(p.byID[id].batches), min(kept[id], Window))
