@@ -15,9 +15,6 @@ type delay struct {
 func (g *group) prepareRebalance(now Time, reason string) {
 	for _, m := range g.members {
 		m.unsynced = false
-		if g.state == CompletingRebalance {
-			m.assignment = nil // the leader's, which is not coming
-		}
 		if m.sync != nil {
 			m.answerSync(g.c, codeRebalancing)
 			g.alive(now, m)
