@@ -100,7 +100,7 @@ func (c *checker) topology(t *Topology) {
 		if topic.FlushMessages.Max == quantity.Endless && topic.FlushInterval.Max == quantity.Endless {
 			c.wrong(path+".flush_interval", "found never with flush_messages unlimited: no message would ever be visible; allowed is a limit to at least one of them")
 		}
-		if topic.Replicas.Max > t.Brokers.Count.Min {
+		if least := t.Brokers.Count.Min; least > 0 && topic.Replicas.Max > least {
 			c.wrong(path+".replicas", "found %v, allowed is the number of brokers (%v) or less", topic.Replicas, t.Brokers.Count)
 		}
 		if topic.MinISR.Max > topic.Replicas.Min {
