@@ -52,7 +52,7 @@ func TestDeliveryOfALeaderMove(t *testing.T) {
 	})
 	t.Run("does not excuse what is sent when the old leader knows", func(t *testing.T) {
 		fires(t, NewDelivery(replicatedPromise(1), nil), Deliver, "never got record 0/3", begin+move+`
-			sent 0/3 t; b2 log.appended t/0 - 2 3; acked 0/3 t/0 2; b2 log.committed t/0 - 3 1 1`)
+			+1s; sent 0/3 t; b2 log.appended t/0 - 2 3; acked 0/3 t/0 2; b2 log.committed t/0 - 3 1 1`)
 	})
 	t.Run("does not show more than some leader committed", func(t *testing.T) {
 		fires(t, NewDelivery(replicatedPromise(-1), nil), Dirty, "offset 1 of t/0, but only offsets below 1", begin+`

@@ -52,14 +52,3 @@ func ParseStates(data string) []PartitionState {
 	}
 	return n.Partitions
 }
-
-// brokerNode is a broker's registration.
-type brokerNode struct {
-	Host       string `json:"host"`
-	Epoch      int64  `json:"epoch"`
-	CleanSince int64  `json:"clean_since"`
-}
-
-func parseBroker(data string) (n brokerNode, ok bool) {
-	return n, json.Unmarshal([]byte(data), &n) == nil
-}
