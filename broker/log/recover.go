@@ -186,6 +186,7 @@ func (sc *scanner) run(s *segment, above int64) (good bool, err error) {
 				l.m.Mark("mark/log/damaged-below-recovery-point")
 				return false, fmt.Errorf("%w: %s, position %d, offset %d, the recovery point is %d: %w", ErrDamaged, s.file.Name(), s.size, s.next, above, bad)
 			}
+			s.seal()
 			return false, nil
 		}
 		if b.NextOffset() > above {
