@@ -12,7 +12,8 @@ type Promise struct {
 	Groups    []Group
 	Topics    []Topic
 
-	// Coord names the machines of the coordination service, Brokers those of the brokers (both sorted). Of the brokers, Spare may never start.
+	// Coord names the machines of the coordination service, Brokers those of the brokers (both sorted). Spare are the machines that need not be up: brokers until they
+	// are started for the first time, consumers at any time.
 	Coord   []string
 	Brokers []string
 	Spare   []string

@@ -28,7 +28,7 @@ import (
 // is answered from the batch that contains its offset, without gaps, with no more bytes than it asked for unless it is one batch. At the end: the bytes of every durable batch are still those that became
 // durable. And (LIVE) a log whose broker came back was opened within the promised time after the heal.
 //
-// Beyond the atlas ([Ruins]): logs on a ruined disk are not judged, nor are replies when a wire changes bytes. That a log is opened again is.
+// Beyond the atlas ([Ruins]): logs on a ruined disk are not judged, nor are replies when a wire changes bytes.
 //
 // Not verified: the records inside the batches.
 type Recoveries struct {
@@ -266,6 +266,7 @@ func (o *Recoveries) Finish(end End) {
 			case l.open && l.ruined:
 			case l.open:
 				o.unchanged(l, end)
+			case d.promise.Ruins.Hurt(b.machine):
 			case l.before != nil && healed && !d.deleted[l.topic]:
 				why := "it was not opened"
 				if l.offline != "" {
