@@ -310,7 +310,7 @@ func TestRefusals(t *testing.T) {
 		for i := 43; i < 51; i++ {
 			idempotent[i] = 0
 		}
-		require.Equal(t, kerr.UnknownProducerID.Code, code(produceBytes("t", 0, 1, idempotent)))
+		require.Equal(t, kerr.CorruptMessage.Code, code(produceBytes("t", 0, 1, idempotent)), "the CRC is that of a batch without producer id")
 		long := make([]byte, 2<<20)
 		require.Equal(t, kerr.MessageTooLarge.Code, code(produceBytes("t", 0, 1, batchOf(p.m.Now(), string(long)))))
 		require.Equal(t, []string{"a"}, p.readAll("t", 0, 0), "none of it is in the log")
@@ -371,11 +371,11 @@ func TestTopicsComeAndGo(t *testing.T) {
 	x.start(2)
 	x.on("app", func(p *program) {
 		p.create("t", 4)
-		require.ErrorIs(t, p.cluster.CreateTopic("t", 4), kerr.TopicAlreadyExists)
-		require.ErrorIs(t, p.cluster.CreateTopic("no/slash", 1), kerr.InvalidTopicException)
-		require.ErrorIs(t, p.cluster.CreateTopic("u", 0), kerr.InvalidPartitions)
-		require.ErrorIs(t, p.cluster.CreateTopic("u", 1, client.Setting{Name: "retention.ms", Value: "soon"}), kerr.InvalidConfig)
-		require.ErrorIs(t, p.cluster.CreateTopic("u", 1, client.Setting{Name: "nonsense", Value: "1"}), kerr.InvalidConfig)
+		require.ErrorIs(t, p.cluster.CreateTopic("t", 4, 1), kerr.TopicAlreadyExists)
+		require.ErrorIs(t, p.cluster.CreateTopic("no/slash", 1, 1), kerr.InvalidTopicException)
+		require.ErrorIs(t, p.cluster.CreateTopic("u", 0, 1), kerr.InvalidPartitions)
+		require.ErrorIs(t, p.cluster.CreateTopic("u", 1, 1, client.Setting{Name: "retention.ms", Value: "soon"}), kerr.InvalidConfig)
+		require.ErrorIs(t, p.cluster.CreateTopic("u", 1, 1, client.Setting{Name: "nonsense", Value: "1"}), kerr.InvalidConfig)
 		topic, err := p.cluster.Topic("t")
 		require.NoError(t, err)
 		leaders := map[int32]int{}

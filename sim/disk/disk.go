@@ -35,7 +35,8 @@
 // Not modelled: page versions, lengths and names that were overwritten before any Sync captured them (except names, of which each
 // pending change counts), the device reordering what it has acknowledged, and hard links.
 //
-// After a power loss what is there is durable, and the cache is cold.
+// After a power loss what is there is durable, and the cache is cold. [Model.PowerLoss] draws one of the disks that may be left;
+// [Model.Outcomes] lists all of them, by the same code: testdata/outcomes shows them for many small scripts.
 //
 // Failed Sync. Its pages count as clean: they stay readable in the cache, but no later Sync writes them unless they are
 // written again. They are lost or not at the next power loss, drawn like unsynced pages, or when the cache

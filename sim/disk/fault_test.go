@@ -26,12 +26,12 @@ func TestFaultEIO(t *testing.T) {
 	}{
 		"read":     {OpRead, func(r *rig, f machine.File) error { _, err := f.Pread(make([]byte, 1), 0); return err }},
 		"write":    {OpWrite, func(r *rig, f machine.File) error { _, err := f.Pwrite(fill('b', 9000), 0); return err }},
-		"sync":     {OpSync, func(r *rig, f machine.File) error { return f.Sync() }},
+		"fsync":    {OpSync, func(r *rig, f machine.File) error { return f.Sync() }},
 		"truncate": {OpTruncate, func(r *rig, f machine.File) error { return f.Truncate(1) }},
 		"open":     {OpOpen, func(r *rig, f machine.File) error { _, err := r.d.Open("d/f", 0); return err }},
 		"create":   {OpCreate, func(r *rig, f machine.File) error { _, err := r.d.Open("d/g", machine.Create); return err }},
 		"mkdir":    {OpMkdir, func(r *rig, f machine.File) error { return r.d.Mkdir("d/e") }},
-		"remove":   {OpRemove, func(r *rig, f machine.File) error { return r.d.Remove("d/f") }},
+		"unlink":   {OpRemove, func(r *rig, f machine.File) error { return r.d.Remove("d/f") }},
 		"rename":   {OpRename, func(r *rig, f machine.File) error { return r.d.Rename("d/f", "d/g") }},
 		"readdir":  {OpReadDir, func(r *rig, f machine.File) error { _, err := r.d.ReadDir("d"); return err }},
 		"stat":     {OpStat, func(r *rig, f machine.File) error { _, err := r.d.Stat("d/f"); return err }},
@@ -43,7 +43,7 @@ func TestFaultEIO(t *testing.T) {
 			require.NoError(t, r.d.Mkdir("d"))
 			f := r.open("d/f", machine.Create)
 			r.write(f, fill('a', 100), 0)
-			before := r.state()
+			before, left := r.state(), r.left()
 			r.inject(Fault{ID: "elsewhere", Kind: Error, Ops: c.op, Path: "other/**"})
 			r.inject(Fault{Kind: Error, Ops: c.op, Path: "d**"})
 			err := c.run(r, f)
@@ -51,6 +51,8 @@ func TestFaultEIO(t *testing.T) {
 			require.ErrorContains(t, err, "d", "the error names the path")
 			require.True(t, r.m.Heal("x"))
 			require.Equal(t, before, r.state(), "it changed nothing")
+			require.Equal(t, left, r.left(), "not even what a power loss may leave")
+			checkPages(t, r.m)
 			require.NoError(t, c.run(r, f))
 		})
 	}
@@ -489,6 +491,7 @@ func TestFaultWipe(t *testing.T) {
 	r.attach()
 	require.Empty(t, r.state())
 	require.Zero(t, r.m.Used())
+	require.Equal(t, []string{""}, r.left(), "nothing comes back")
 }
 
 func TestFaultsOfADiskThatNobodyUsedYet(t *testing.T) {

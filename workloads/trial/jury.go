@@ -37,7 +37,7 @@ func (r *run) promise() *oracle.Promise {
 	p.SessionSlack = 2*t.Coordinators.Tick.V().D() + time.Second
 	for _, m := range r.sc.Machines(r.seed) {
 		if c := m.Producer; c != nil {
-			p.Producers = append(p.Producers, oracle.Producer{Name: m.Name, Acks: ackValues[c.Acks.V()], Ordered: c.InFlight.V() == 1})
+			p.Producers = append(p.Producers, oracle.Producer{Name: m.Name, Acks: ackValues[c.Acks.V()], Ordered: c.InFlight.V() == 1 || c.Idempotent.V() == "yes", Idempotent: c.Idempotent.V() == "yes"})
 		}
 	}
 	for i := range t.Groups {
@@ -96,7 +96,7 @@ func (r *run) judge() *Result {
 	r.end.Cut = r.cut
 	res := &Result{
 		Scenario: r.sc.Name, Seed: r.seed, Virtual: r.w.Now(), Cut: r.cut, Drawn: r.sc,
-		Produced: r.tally.acked, Delivered: r.tally.processed, Err: r.feed.Err(),
+		Produced: r.tally.acked, Delivered: r.tally.processed, Err: r.feed.Err(), Passages: r.passages,
 	}
 	for _, o := range r.jury {
 		o.Finish(r.end)
