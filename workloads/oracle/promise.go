@@ -12,8 +12,8 @@ type Promise struct {
 	Groups    []Group
 	Topics    []Topic
 
-	// Coord names the machines of the coordination service, Brokers those of the brokers (both sorted). Spare are the machines that need not be up: brokers until they
-	// are started for the first time, consumers at any time.
+	// Coord names the machines of the coordination service, Brokers those of the brokers (both sorted). Spare names the brokers that may
+	// never start, and the consumers whose process only a fault starts: one that was down when that fault ended stays down.
 	Coord   []string
 	Brokers []string
 	Spare   []string
