@@ -28,13 +28,9 @@ func (r *run) promise() *oracle.Promise {
 			p.Coord = append(p.Coord, n.name)
 		case roleBroker:
 			p.Brokers = append(p.Brokers, n.name)
-			if n.spare {
-				p.Spare = append(p.Spare, n.name)
-			}
-		case roleConsumer:
-			if n.spare {
-				p.Spare = append(p.Spare, n.name)
-			}
+		}
+		if n.spare {
+			p.Spare = append(p.Spare, n.name)
 		}
 		p.SessionTimeout = max(p.SessionTimeout, n.session)
 	}
@@ -79,7 +75,8 @@ func (r *run) promise() *oracle.Promise {
 // empanel lets the oracles watch.
 func (r *run) empanel() {
 	p := r.promise()
-	r.rec.Attach(p.Ruins)
+	r.ruins = p.Ruins
+	r.rec.Attach(r.ruins)
 	disks := oracle.NewDisks(p, r.w.Now)
 	r.jury, r.delivery = oracle.New(p, disks)
 	for _, n := range r.of(roleBroker) {
