@@ -109,6 +109,7 @@ var Places = []string{
 	"fault/log/roll-slow",
 	"fault/producer/answer",
 	"fault/producer/close-slow",
+	"fault/producer/identify",
 	"fault/producer/launch-slow",
 	"fault/producer/look-up",
 	"fault/producer/report-slow",

@@ -31,6 +31,7 @@ import (
 
 	"faultline/broker/record"
 	"faultline/broker/replica"
+	"faultline/broker/sequence"
 	"faultline/sim/machine"
 )
 
@@ -67,6 +68,7 @@ type Log struct {
 	edge      mark  // where Visible lies in its file
 	wanted    int64 // somebody waits for this offset to be visible
 	epochs    replica.Epochs
+	producers sequence.Producers
 	unflushed bool          // something was appended since the last flush took its measure
 	since     time.Duration // Uptime of the first such append
 	failed    error         // fenced: the reason
