@@ -219,7 +219,7 @@ func (l *Liveness) missing(loading bool) []string {
 		s := l.machines[name]
 		service := slices.Contains(l.promise.Brokers, name) || slices.Contains(l.promise.Coord, name)
 		switch {
-		case !s.up && (loading || s.regular && !service):
+		case !s.up && (loading || s.regular && !service), !s.up && s.exit == "" && !service && slices.Contains(l.promise.Spare, name):
 			continue
 		case !s.up && s.exit != "":
 			out = append(out, name+" is down since "+s.since.String()+": its process ended with: "+s.exit)

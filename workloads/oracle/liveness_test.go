@@ -81,6 +81,15 @@ func TestLivenessOfARunThatDoesNotHeal(t *testing.T) {
 	}
 }
 
+// The fault that started a spare ends while the machine has no power: nobody starts it again.
+func TestLivenessOfASpareThatWasDown(t *testing.T) {
+	promise := calmly()
+	promise.Spare = []string{"c9"}
+	story := expand(upAndRead + "start c9; crash c9; phase heal; +31s")
+	silent(t, livenessOf(promise), story)
+	fires(t, livenessOf(calmly()), Live, "c9 is down since 0s", story)
+}
+
 func TestLivenessOfWorldsThatEndBadly(t *testing.T) {
 	l := livenessOf(calmly())
 	l.Finish(End{At: time.Second, Trouble: "stuck", Detail: "b1/fetch waits for lock log since 1s"})

@@ -12,7 +12,8 @@ type Promise struct {
 	Groups    []Group
 	Topics    []Topic
 
-	// Coord names the machines of the coordination service, Brokers those of the brokers (both sorted). Of the brokers, Spare may never start.
+	// Coord names the machines of the coordination service, Brokers those of the brokers (both sorted). Spare names the brokers that may
+	// never start, and the consumers whose process only a fault starts: one that was down when that fault ended stays down.
 	Coord   []string
 	Brokers []string
 	Spare   []string

@@ -31,6 +31,10 @@ func (r *run) promise() *oracle.Promise {
 			if n.spare {
 				p.Spare = append(p.Spare, n.name)
 			}
+		case roleConsumer:
+			if n.spare {
+				p.Spare = append(p.Spare, n.name)
+			}
 		}
 		p.SessionTimeout = max(p.SessionTimeout, n.session)
 	}
