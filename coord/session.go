@@ -126,10 +126,11 @@ func (s *Server) expire(session int64) error {
 		s.detach(c)
 		s.end(c, closesNow)
 	}
-	if len(txn.Changes) > 0 {
+	err := s.endSession(&txn)
+	if len(s.effects) > 0 {
 		s.m.Mark("mark/coord/expired-with-ephemerals")
 	}
-	return s.endSession(&txn)
+	return err
 }
 
 func (s *Server) endSession(txn *tree.Txn) error {

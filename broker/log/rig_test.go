@@ -33,10 +33,16 @@ type rig struct {
 	events  []machine.Event
 	builder record.Builder
 	exit    error
+	onDisk  func(op string) // after the effect of every disk operation
 }
 
 func newRig(t testing.TB, seed uint64, cfg Config) *rig {
-	r := &rig{t: t, cfg: cfg, w: sim.New(sim.Config{Seed: seed})}
+	r := &rig{t: t, cfg: cfg}
+	r.w = sim.New(sim.Config{Seed: seed, Trace: func(e *sim.Entry) {
+		if e.Kind == sim.KindDisk && r.onDisk != nil {
+			r.onDisk(e.Text)
+		}
+	}})
 	r.cluster = virtual.New(r.w, virtual.Config{})
 	r.cluster.OnEvent = func(_ *virtual.Computer, e *machine.Event) { r.events = append(r.events, *e) }
 	r.cluster.OnExit = func(_ *virtual.Computer, err error) { r.exit = err }
