@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"faultline/broker"
@@ -203,10 +204,10 @@ func (r *run) consume(p *running, c *scenario.Group) error {
 	ended := p.NewCond("streams", mu)
 	var open int
 	for _, t := range r.sc.TopicsOf(c) {
-		for _, s := range g.Streams(t) {
+		for i, s := range g.Streams(t) {
 			open++
 			p.Go("app", func() {
-				err := r.process(p, c, g, s)
+				err := r.process(p, c, g, s, p.Rand(fmt.Sprintf("trial/stall/%s/%d", t, i)))
 				mu.Lock()
 				open--
 				if err != nil {
@@ -237,8 +238,9 @@ func (r *run) consume(p *running, c *scenario.Group) error {
 	return nil
 }
 
-// process works through one stream until the group is closed.
-func (r *run) process(p *running, c *scenario.Group, g *consumer.Group, s *consumer.Stream) error {
+// process works through one stream until the group is closed. Now and then the application stalls.
+func (r *run) process(p *running, c *scenario.Group, g *consumer.Group, s *consumer.Stream, stalls *rand.Rand) error {
+	chance := c.StallChance.V()
 	rng := p.Rand("trial/process")
 	for {
 		m, err := s.Next()
@@ -250,6 +252,9 @@ func (r *run) process(p *running, c *scenario.Group, g *consumer.Group, s *consu
 		}
 		if c.Process.Max > 0 {
 			p.Sleep(c.Process.Draw(rng).D())
+		}
+		if chance > 0 && chance.Hit(stalls.Int64N(1_000_000)) {
+			p.Sleep(c.Stall.Draw(stalls).D())
 		}
 		id := history.ID(^uint64(0))
 		for h := range m.Headers {
