@@ -1,0 +1,336 @@
+package coord
+
+import (
+	"time"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+
+	"faultline/coord/replica"
+	"faultline/sim/machine"
+)
+
+// replication is what the commit task knows of the ensemble and of the log.
+type replication struct {
+	node    *raft.RawNode
+	log     *raftLog
+	state   *replica.State
+	applied uint64 // last entry that is applied
+	hard    hardState
+	elector *elector
+	jobs    int    // given to the disk task and not done
+	number  uint64 // of the newest log, begun or about to be
+	rolling bool   // a roll is given and not done
+	entries int    // given since the last roll
+	bytes   int64  // of these
+
+	leader     uint64 // 0: none is known
+	leading    bool
+	term       uint64        // of leader and leading
+	since      time.Duration // when leader changed
+	ready      bool          // leading: the log is applied up to an entry of this term
+	late       []int64       // leading: sessions whose end is to be proposed
+	expireUpTo uint64        // leading: entry of the latest such end
+	outbox     outbox
+	rounds     rounds
+	queries    queries // leading
+	commands   []byte  // reused
+	entry      []byte  // leading: batches to propose
+	moved      bool    // requests may go on that could not before
+
+	over []*request // done, for reuse
+
+	own  func(origin, incarnation, seq uint64) *replica.Command
+	show func(*replica.Outcome) error
+}
+
+// replicate sets the commit task up with what the disk had.
+func (s *Server) replicate(r *recovered) error {
+	s.state, s.applied, s.hard, s.number = r.state, r.index, r.hard, s.store.number
+	s.log = &r.log
+	s.log.hard = r.hard
+	for i := range s.cfg.Peers {
+		s.log.voters = append(s.log.voters, uint64(i+1))
+	}
+	s.log.snapshot = s.snapshot
+	now := s.m.Uptime()
+	s.since = now
+	s.elector = newElector(2*s.cfg.TickTime, s.m.Rand("coord/elect").Int64N, now)
+	s.outbox.first = 1
+	s.rounds.open = s.incarnation<<32 + 1 // so that no answer to an earlier life is taken for one to this
+	s.own, s.show = s.ownCommand, s.outcome
+	var err error
+	s.node, err = newNode(s.id, s.log, s.applied)
+	return err
+}
+
+// alone tells that there are no other servers: this one is a quorum.
+func (s *Server) alone() bool { return len(s.log.voters) == 1 }
+
+const snapshotLost = raft.SnapshotFailure
+
+// pulse is how often a server looks at the clock, and a leader lets hear of itself.
+func (s *Server) pulse() time.Duration { return s.cfg.TickTime / 4 }
+
+// beat does what the clock asks for. A server that is alone elects itself at once and has no use for a clock.
+func (s *Server) beat() {
+	if s.alone() {
+		_ = s.node.Campaign()
+		return
+	}
+	now := s.m.Uptime()
+	campaign, check := s.elector.Due(now)
+	switch {
+	case campaign:
+		_ = s.node.Campaign()
+	case check:
+		_ = s.node.Step(local(raftpb.MsgCheckQuorum))
+	}
+	if s.leading {
+		_ = s.node.Step(local(raftpb.MsgBeat))
+	}
+	if s.rounds.Unanswered(now, s.pulse()) {
+		s.rounds.Lost()
+	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.watchLinks(now)
+	if s.deserted(now) {
+		for _, c := range s.conns {
+			c.kill()
+		}
+	}
+	if !s.stopping {
+		wait := max(min(s.pulse(), s.elector.Next()-now), s.pulse()/8)
+		s.m.After(wait, "coord/pulse", func() {
+			s.lock.Lock()
+			s.post(letter{kind: letterPulse})
+			s.lock.Unlock()
+		})
+	}
+}
+
+// deserted tells that clients had better go to another server: this one knows no leader, or the leader does not answer.
+func (s *Server) deserted(now time.Duration) bool {
+	return s.leader == 0 && now > s.since+2*s.cfg.TickTime || s.rounds.Overdue(now, 4*s.cfg.TickTime)
+}
+
+// receive takes a consensus message of another server.
+func (s *Server) receive(m *raftpb.Message) {
+	now := s.m.Uptime()
+	switch m.GetType() {
+	case raftpb.MsgVote, raftpb.MsgPreVote:
+		if s.elector.Leased(now) {
+			return
+		}
+	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
+		if m.GetTerm() >= s.hard.term {
+			s.elector.Heard(now)
+		}
+	}
+	// An error says that the message is of no use here: it is lost, as messages may be.
+	_ = s.node.Step(m)
+}
+
+// drain does what the library asks for until it asks for nothing.
+func (s *Server) drain() error {
+	for s.node.HasReady() {
+		rd := s.node.Ready()
+		var lost []*raftpb.Message
+		for _, m := range rd.Messages {
+			switch m.GetType() {
+			case raftpb.MsgStorageAppend:
+				if err := s.persist(m); err != nil {
+					return err
+				}
+			case raftpb.MsgStorageApply:
+				// After the roles are known, below.
+			default:
+				if ok := s.send(m); !ok || m.GetType() == raftpb.MsgSnap {
+					lost = append(lost, m)
+				}
+			}
+		}
+		s.role(rd.SoftState)
+		for _, m := range rd.Messages {
+			if m.GetType() != raftpb.MsgStorageApply {
+				continue
+			}
+			if err := s.apply(m.GetEntries()); err != nil {
+				return err
+			}
+			s.respond(m.GetResponses())
+		}
+		for _, x := range rd.ReadStates {
+			s.tell(x.RequestCtx, max(x.Index, s.expireUpTo))
+		}
+		for _, m := range lost {
+			s.unsent(m)
+		}
+	}
+	return nil
+}
+
+// unsent tells the library what became of a message that it would wait for.
+func (s *Server) unsent(m *raftpb.Message) {
+	if m.GetType() == raftpb.MsgSnap {
+		// Whether it arrives shows with the next message: the link keeps the order.
+		status := raft.SnapshotFinish
+		if s.linkEpoch(m.GetTo()) == 0 {
+			status = raft.SnapshotFailure
+		}
+		s.node.ReportSnapshot(m.GetTo(), status)
+		return
+	}
+	s.node.ReportUnreachable(m.GetTo())
+}
+
+// role takes note of who leads.
+func (s *Server) role(ss *raft.SoftState) {
+	leader, leading := s.leader, s.leading
+	if ss != nil {
+		leader, leading = ss.Lead, ss.RaftState == raft.StateLeader
+	}
+	if leader == s.leader && leading == s.leading && s.term == s.hard.term {
+		return
+	}
+	now := s.m.Uptime()
+	if leading != s.leading || leading && s.term != s.hard.term {
+		s.elector.Leads(leading, now)
+		s.queries.Reset()
+		s.ready, s.expireUpTo, s.late, s.entry = false, 0, s.late[:0], s.entry[:0]
+		s.lock.Lock()
+		s.expireNobody()
+		if leading && !s.stopping {
+			s.expireFrom(now)
+		}
+		s.lock.Unlock()
+	}
+	if leader != s.leader {
+		s.since = now
+	}
+	s.leader, s.leading, s.term, s.moved = leader, leading, s.hard.term, true
+	s.rounds.Lost()
+}
+
+// linkEpoch tells the connections to a peer apart; 0: there is none.
+func (s *Server) linkEpoch(id uint64) uint64 {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	for _, p := range s.peers {
+		if p.id == id && p.nc != nil {
+			return p.epoch
+		}
+	}
+	return 0
+}
+
+// respond hands out messages that waited for the disk or for what was applied.
+func (s *Server) respond(messages []*raftpb.Message) {
+	for _, m := range messages {
+		if m.GetTo() == s.id {
+			_ = s.node.Step(m)
+			continue
+		}
+		if m.GetType() == raftpb.MsgVoteResp && !m.GetReject() {
+			s.elector.Voted(s.m.Uptime())
+		}
+		s.send(m)
+	}
+}
+
+// persist hands what must be durable to the disk task. What the agreed index alone changes need not be: it rides with the next record.
+func (s *Server) persist(m *raftpb.Message) error {
+	j := &job{responses: m.GetResponses()}
+	if m.Term != nil {
+		hard := hardState{m.GetTerm(), m.GetVote(), m.GetCommit()}
+		j.write = hard.term != s.hard.term || hard.vote != s.hard.vote
+		s.hard = hard
+	}
+	snap := m.GetSnapshot()
+	if snap != nil {
+		s.log.reset(snap.GetMetadata().GetIndex(), snap.GetMetadata().GetTerm())
+	}
+	if err := s.log.append(m.GetEntries()); err != nil {
+		return err
+	}
+	s.entries += len(m.GetEntries())
+	for _, e := range m.GetEntries() {
+		s.bytes += int64(len(e.GetData()))
+	}
+	switch {
+	case snap != nil:
+		s.number++
+		x := s.image()
+		x.index, x.term = snap.GetMetadata().GetIndex(), snap.GetMetadata().GetTerm()
+		x.state, x.tail = snap.GetData(), m.GetEntries()
+		j.install, j.number, j.content = snap, s.number, x.encode(s.number)
+	case len(m.GetEntries()) > 0 || j.write:
+		j.write, j.hard, j.applied, j.entries = true, s.hard, s.applied, m.GetEntries()
+	case s.jobs == 0:
+		s.respond(j.responses) // there is nothing to write and nothing that they may not overtake
+		return nil
+	case len(j.responses) == 0:
+		return nil
+	}
+	s.give(j)
+	return nil
+}
+
+// done takes a job that the disk task has finished.
+func (s *Server) done(j *job) error {
+	s.jobs--
+	if j.install != nil {
+		if err := s.replace(j.install); err != nil {
+			return err
+		}
+	} else if j.number != 0 {
+		s.rolling = false
+	}
+	s.respond(j.responses)
+	return nil
+}
+
+// image is this server's state, without what is applied and what is behind it.
+func (s *Server) image() image {
+	return image{id: s.id, members: uint64(len(s.log.voters)), hard: s.hard}
+}
+
+// snapshot is what is applied, for a server that lags.
+func (s *Server) snapshot() (*raftpb.Snapshot, error) {
+	term, err := s.log.Term(s.applied)
+	if err != nil {
+		return nil, err
+	}
+	index, data := s.applied, s.state.Append(nil)
+	s.m.Work(machine.Work{Copied: int64(len(data))})
+	return &raftpb.Snapshot{Data: data, Metadata: &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: s.log.members()}}, nil
+}
+
+// maybeRoll begins a new log when the open one is long, and saves the snapshot before it in a task of its own: requests need not wait for it.
+func (s *Server) maybeRoll() error {
+	if s.entries < s.cfg.SnapshotEvery && s.bytes < maxLogBytes || s.rolling {
+		return nil
+	}
+	s.lock.Lock()
+	busy := s.snapshotting || s.stopping
+	s.lock.Unlock()
+	if busy {
+		return nil
+	}
+	term, err := s.log.Term(s.applied)
+	if err != nil {
+		return err
+	}
+	x := s.image()
+	x.index, x.term, x.tail = s.applied, term, s.log.tail(s.applied)
+	x.state = s.state.Append(nil)
+	s.number++
+	s.rolling, s.entries, s.bytes = true, 0, 0
+	s.give(&job{number: s.number, content: x.encode(s.number)})
+	// Those behind are kept once more, for servers that lag a little.
+	if keep := uint64(s.cfg.SnapshotEvery); s.applied > keep {
+		s.log.compact(min(s.applied-keep, s.applied))
+	}
+	return nil
+}
