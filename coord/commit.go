@@ -50,11 +50,13 @@ func (s *Server) step(batch []*request, letters []letter) error {
 		for _, c := range s.busy {
 			s.pump(c)
 		}
-		s.submit()
+		if err := s.submit(); err != nil {
+			return err
+		}
 		if err := s.drain(); err != nil {
 			return err
 		}
-		if served := s.ask(); !served && !s.moved && !s.node.HasReady() {
+		if served := s.ask(); !served && !s.moved && !s.asks {
 			break
 		}
 	}
@@ -68,7 +70,7 @@ func (s *Server) unfold(l *letter) error {
 	case letterRaft:
 		s.receive(l.message)
 	case letterForward:
-		s.forwarded(l.body)
+		return s.forwarded(l.body)
 	case letterAsk:
 		s.asked(l.peer, l.body)
 	case letterTell:
@@ -76,15 +78,15 @@ func (s *Server) unfold(l *letter) error {
 	case letterLink:
 		s.rounds.Lost()
 		if s.linkEpoch(l.peer) == 0 {
-			s.node.ReportSnapshot(l.peer, snapshotLost)
-			s.node.ReportUnreachable(l.peer)
+			s.raft().ReportSnapshot(l.peer, snapshotLost)
+			s.raft().ReportUnreachable(l.peer)
 		}
 	case letterDisk:
 		return s.done(l.job)
 	case letterExpiry:
 		s.expire(l.session)
 	case letterPulse:
-		s.beat()
+		return s.beat()
 	}
 	return nil
 }

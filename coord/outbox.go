@@ -65,15 +65,15 @@ func (o *outbox) Take(r route, limit int) (first uint64, batch []*request) {
 const maxEntryBytes = 1 << 20 // of commands in one entry, unless one is longer
 
 // submit gives what is new, or lost its way, to the leader.
-func (s *Server) submit() {
+func (s *Server) submit() error {
 	if s.leader == 0 {
-		return
+		return nil
 	}
 	for {
 		to := route{leader: s.leader, term: s.hard.term}
 		if !s.leading {
 			if to.link = s.linkEpoch(s.leader); to.link == 0 {
-				return
+				return nil
 			}
 		}
 		first, requests := s.outbox.Take(to, maxEntryBytes)
@@ -91,7 +91,9 @@ func (s *Server) submit() {
 					s.hearOf([]int64{r.command.Session})
 				}
 			}
-			s.propose(batch.Append(nil))
+			if err := s.gather(func(b []byte) []byte { return batch.Append(b) }); err != nil {
+				return err
+			}
 			continue
 		}
 		s.frame(s.leader, frameForward, func(b []byte) []byte {
@@ -102,25 +104,25 @@ func (s *Server) submit() {
 			return batch.Append(b)
 		})
 	}
-	s.flush()
+	return s.flush()
 }
 
 // forwarded takes commands of another server.
-func (s *Server) forwarded(body []byte) {
+func (s *Server) forwarded(body []byte) error {
 	d := reader{rest: body}
 	sessions := d.sessions()
 	if d.err != nil || !s.leading {
-		return
+		return nil
 	}
 	for rest := d.rest; len(rest) > 0; {
 		x, after, err := replica.DecodeBatch(rest)
 		if err != nil || !whole(&x) {
-			return
+			return nil
 		}
 		rest = after
 	}
 	s.hearOf(sessions)
-	s.propose(d.rest)
+	return s.gather(func(b []byte) []byte { return append(b, d.rest...) })
 }
 
 // whole tells that a batch has the commands that it says: nothing else may get into the log.
@@ -135,25 +137,26 @@ func whole(x *replica.Batch) bool {
 	return len(rest) == 0
 }
 
-// propose adds batches to the entry that flush proposes.
-func (s *Server) propose(batches []byte) {
+// gather adds batches to the entry that flush proposes.
+func (s *Server) gather(batches func([]byte) []byte) error {
 	if len(s.entry) == 0 {
 		s.entry = replica.BeginEntry(s.entry, s.m.Now().UnixMilli())
 	}
-	if s.entry = append(s.entry, batches...); len(s.entry) >= maxEntryBytes {
-		s.flush()
+	if s.entry = batches(s.entry); len(s.entry) >= maxEntryBytes {
+		return s.flush()
 	}
+	return nil
 }
 
-// flush proposes the entry that was gathered. When that fails this server leads no more, and all senders send again.
-func (s *Server) flush() {
+// flush proposes the entry that was gathered. When this server leads no more it is lost, and all senders send again.
+func (s *Server) flush() error {
 	if len(s.entry) == 0 {
-		return
+		return nil
 	}
-	// The library copies the entry (appendEntry clones it), so the memory can be used again.
-	_ = s.node.Propose(s.entry)
+	err := s.propose(s.entry)
 	s.entry = s.entry[:0]
 	if cap(s.entry) > 2*maxEntryBytes {
 		s.entry = nil
 	}
+	return err
 }

@@ -35,7 +35,7 @@ func newNode(id uint64, log *raftLog, applied uint64) (*raft.RawNode, error) {
 		MaxSizePerMsg:      maxAppendBytes, MaxCommittedSizePerReady: 16 << 20,
 		MaxInflightMsgs: maxInflight, MaxInflightBytes: maxInflightBytes,
 		// Who has been alone may not disturb the others by a higher term. The library's own lease for that counts ticks; see elector.Leased.
-		PreVote: len(log.voters) > 1, CheckQuorum: false,
+		PreVote: true, CheckQuorum: false,
 		ReadOnlyOption:            raft.ReadOnlySafe,
 		DisableProposalForwarding: true,
 		Logger:                    quiet{},

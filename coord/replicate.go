@@ -12,7 +12,7 @@ import (
 
 // replication is what the commit task knows of the ensemble and of the log.
 type replication struct {
-	node    *raft.RawNode
+	node    *raft.RawNode // nil: alone
 	log     *raftLog
 	state   *replica.State
 	applied uint64 // last entry that is applied
@@ -36,6 +36,7 @@ type replication struct {
 	queries    queries // leading
 	commands   []byte  // reused
 	entry      []byte  // leading: batches to propose
+	asks       bool    // the library may ask for something
 	moved      bool    // requests may go on that could not before
 
 	over []*request // done, for reuse
@@ -59,35 +60,44 @@ func (s *Server) replicate(r *recovered) error {
 	s.outbox.first = 1
 	s.rounds.open = s.incarnation<<32 + 1 // so that no answer to an earlier life is taken for one to this
 	s.own, s.show = s.ownCommand, s.outcome
+	if s.alone() {
+		return nil
+	}
 	var err error
 	s.node, err = newNode(s.id, s.log, s.applied)
 	return err
 }
-
-// alone tells that there are no other servers: this one is a quorum.
-func (s *Server) alone() bool { return len(s.log.voters) == 1 }
 
 const snapshotLost = raft.SnapshotFailure
 
 // pulse is how often a server looks at the clock, and a leader lets hear of itself.
 func (s *Server) pulse() time.Duration { return s.cfg.TickTime / 4 }
 
-// beat does what the clock asks for. A server that is alone elects itself at once and has no use for a clock.
-func (s *Server) beat() {
+// propose puts an entry into the log, if this server leads.
+func (s *Server) propose(entry []byte) error {
 	if s.alone() {
-		_ = s.node.Campaign()
-		return
+		return s.add(entry)
+	}
+	// The library copies the entry (appendEntry clones it), so its memory can be used again. An error says that this server leads no more.
+	_ = s.raft().Propose(entry)
+	return nil
+}
+
+// beat does what the clock asks for. A server that is alone has no use for it but to begin.
+func (s *Server) beat() error {
+	if s.alone() {
+		return s.rule()
 	}
 	now := s.m.Uptime()
 	campaign, check := s.elector.Due(now)
 	switch {
 	case campaign:
-		_ = s.node.Campaign()
+		_ = s.raft().Campaign()
 	case check:
-		_ = s.node.Step(local(raftpb.MsgCheckQuorum))
+		_ = s.raft().Step(local(raftpb.MsgCheckQuorum))
 	}
 	if s.leading {
-		_ = s.node.Step(local(raftpb.MsgBeat))
+		_ = s.raft().Step(local(raftpb.MsgBeat))
 	}
 	if s.rounds.Unanswered(now, s.pulse()) {
 		s.rounds.Lost()
@@ -108,6 +118,7 @@ func (s *Server) beat() {
 			s.lock.Unlock()
 		})
 	}
+	return nil
 }
 
 // deserted tells that clients had better go to another server: this one knows no leader, or the leader does not answer.
@@ -129,12 +140,19 @@ func (s *Server) receive(m *raftpb.Message) {
 		}
 	}
 	// An error says that the message is of no use here: it is lost, as messages may be.
-	_ = s.node.Step(m)
+	_ = s.raft().Step(m)
+}
+
+// raft is the library's state machine, for a call that may make it ask for something.
+func (s *Server) raft() *raft.RawNode {
+	s.asks = true
+	return s.node
 }
 
 // drain does what the library asks for until it asks for nothing.
 func (s *Server) drain() error {
-	for s.node.HasReady() {
+	for s.asks {
+		s.asks = false
 		rd := s.node.Ready()
 		var lost []*raftpb.Message
 		for _, m := range rd.Messages {
@@ -159,7 +177,9 @@ func (s *Server) drain() error {
 			if err := s.apply(m.GetEntries()); err != nil {
 				return err
 			}
-			s.respond(m.GetResponses())
+			for _, done := range m.GetResponses() {
+				_ = s.node.Step(done) // only moves a mark: the library asks for nothing after it
+			}
 		}
 		for _, x := range rd.ReadStates {
 			s.tell(x.RequestCtx, max(x.Index, s.expireUpTo))
@@ -179,10 +199,10 @@ func (s *Server) unsent(m *raftpb.Message) {
 		if s.linkEpoch(m.GetTo()) == 0 {
 			status = raft.SnapshotFailure
 		}
-		s.node.ReportSnapshot(m.GetTo(), status)
+		s.raft().ReportSnapshot(m.GetTo(), status)
 		return
 	}
-	s.node.ReportUnreachable(m.GetTo())
+	s.raft().ReportUnreachable(m.GetTo())
 }
 
 // role takes note of who leads.
@@ -229,7 +249,7 @@ func (s *Server) linkEpoch(id uint64) uint64 {
 func (s *Server) respond(messages []*raftpb.Message) {
 	for _, m := range messages {
 		if m.GetTo() == s.id {
-			_ = s.node.Step(m)
+			_ = s.raft().Step(m)
 			continue
 		}
 		if m.GetType() == raftpb.MsgVoteResp && !m.GetReject() {
@@ -288,6 +308,9 @@ func (s *Server) done(j *job) error {
 		s.rolling = false
 	}
 	s.respond(j.responses)
+	if s.alone() {
+		return s.apply(j.entries)
+	}
 	return nil
 }
 

@@ -138,7 +138,7 @@ func (s *Server) ask() bool {
 	}
 	if s.leading {
 		if ctx, ok := s.queries.Begin(); ok {
-			s.node.ReadIndex(ctx)
+			s.raft().ReadIndex(ctx)
 		}
 	}
 	return served

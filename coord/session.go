@@ -159,9 +159,12 @@ func (s *Server) proposeLate() error {
 	if len(s.late) == 0 {
 		return nil
 	}
-	if !s.leading || s.node.Propose(replica.ExpireEntry(s.m.Now().UnixMilli(), s.late)) != nil {
+	if !s.leading {
 		s.late = s.late[:0] // whoever leads decides
 		return nil
+	}
+	if err := s.propose(replica.ExpireEntry(s.m.Now().UnixMilli(), s.late)); err != nil {
+		return err
 	}
 	s.late = s.late[:0]
 	if err := s.drain(); err != nil {
