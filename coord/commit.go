@@ -50,9 +50,7 @@ func (s *Server) step(batch []*request, letters []letter) error {
 		for _, c := range s.busy {
 			s.pump(c)
 		}
-		if err := s.submit(); err != nil {
-			return err
-		}
+		s.submit()
 		if err := s.drain(); err != nil {
 			return err
 		}
@@ -70,7 +68,7 @@ func (s *Server) unfold(l *letter) error {
 	case letterRaft:
 		s.receive(l.message)
 	case letterForward:
-		return s.forwarded(l.body)
+		s.forwarded(l.body)
 	case letterAsk:
 		s.asked(l.peer, l.body)
 	case letterTell:

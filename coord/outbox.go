@@ -65,15 +65,15 @@ func (o *outbox) Take(r route, limit int) (first uint64, batch []*request) {
 const maxEntryBytes = 1 << 20 // of commands in one entry, unless one is longer
 
 // submit gives what is new, or lost its way, to the leader.
-func (s *Server) submit() error {
+func (s *Server) submit() {
 	if s.leader == 0 {
-		return nil
+		return
 	}
 	for {
 		to := route{leader: s.leader, term: s.hard.term}
 		if !s.leading {
 			if to.link = s.linkEpoch(s.leader); to.link == 0 {
-				return nil
+				return
 			}
 		}
 		first, requests := s.outbox.Take(to, maxEntryBytes)
@@ -91,9 +91,7 @@ func (s *Server) submit() error {
 					s.hearOf([]int64{r.command.Session})
 				}
 			}
-			if err := s.gather(func(b []byte) []byte { return batch.Append(b) }); err != nil {
-				return err
-			}
+			s.gather(func(b []byte) []byte { return batch.Append(b) })
 			continue
 		}
 		s.frame(s.leader, frameForward, func(b []byte) []byte {
@@ -104,25 +102,25 @@ func (s *Server) submit() error {
 			return batch.Append(b)
 		})
 	}
-	return s.flush()
+	s.flush()
 }
 
 // forwarded takes commands of another server.
-func (s *Server) forwarded(body []byte) error {
+func (s *Server) forwarded(body []byte) {
 	d := reader{rest: body}
 	sessions := d.sessions()
 	if d.err != nil || !s.leading {
-		return nil
+		return
 	}
 	for rest := d.rest; len(rest) > 0; {
 		x, after, err := replica.DecodeBatch(rest)
 		if err != nil || !whole(&x) {
-			return nil
+			return
 		}
 		rest = after
 	}
 	s.hearOf(sessions)
-	return s.gather(func(b []byte) []byte { return append(b, d.rest...) })
+	s.gather(func(b []byte) []byte { return append(b, d.rest...) })
 }
 
 // whole tells that a batch has the commands that it says: nothing else may get into the log.
@@ -138,25 +136,23 @@ func whole(x *replica.Batch) bool {
 }
 
 // gather adds batches to the entry that flush proposes.
-func (s *Server) gather(batches func([]byte) []byte) error {
+func (s *Server) gather(batches func([]byte) []byte) {
 	if len(s.entry) == 0 {
 		s.entry = replica.BeginEntry(s.entry, s.m.Now().UnixMilli())
 	}
 	if s.entry = batches(s.entry); len(s.entry) >= maxEntryBytes {
-		return s.flush()
+		s.flush()
 	}
-	return nil
 }
 
 // flush proposes the entry that was gathered. When this server leads no more it is lost, and all senders send again.
-func (s *Server) flush() error {
+func (s *Server) flush() {
 	if len(s.entry) == 0 {
-		return nil
+		return
 	}
-	err := s.propose(s.entry)
+	s.propose(s.entry)
 	s.entry = s.entry[:0]
 	if cap(s.entry) > 2*maxEntryBytes {
 		s.entry = nil
 	}
-	return err
 }

@@ -128,7 +128,7 @@ func TestLateSessionThatSpeaksWhileTheLogIsSlowIsReprieved(t *testing.T) {
 		require.NoError(t, x.zk.Disk().Inject(disk.Fault{ID: "slow", Kind: disk.Slow, Ops: disk.OpSync, Delay: time.Second, Count: 1}))
 		create := jute.Request{Xid: 1, Op: jute.OpCreate, Path: "/busy"}
 		other.write(create.Append(nil))
-		m.Sleep(150 * time.Millisecond) // its deadline passes while the log is busy, the grace does not
+		m.Sleep(500 * time.Millisecond) // its deadline and the grace pass while the log is busy
 		ping := jute.Request{Xid: jute.XidPing, Op: jute.OpPing}
 		late.write(ping.Append(nil))
 		reply, err := late.next(jute.OpPing)

@@ -39,7 +39,8 @@ type replication struct {
 	asks       bool    // the library may ask for something
 	moved      bool    // requests may go on that could not before
 
-	over []*request // done, for reuse
+	over  []*request      // done, for reuse
+	fresh []*raftpb.Entry // alone: not durable yet
 
 	own  func(origin, incarnation, seq uint64) *replica.Command
 	show func(*replica.Outcome) error
@@ -74,13 +75,13 @@ const snapshotLost = raft.SnapshotFailure
 func (s *Server) pulse() time.Duration { return s.cfg.TickTime / 4 }
 
 // propose puts an entry into the log, if this server leads.
-func (s *Server) propose(entry []byte) error {
+func (s *Server) propose(entry []byte) {
 	if s.alone() {
-		return s.add(entry)
+		s.add(entry)
+		return
 	}
 	// The library copies the entry (appendEntry clones it), so its memory can be used again. An error says that this server leads no more.
 	_ = s.raft().Propose(entry)
-	return nil
 }
 
 // beat does what the clock asks for. A server that is alone has no use for it but to begin.
@@ -151,6 +152,9 @@ func (s *Server) raft() *raft.RawNode {
 
 // drain does what the library asks for until it asks for nothing.
 func (s *Server) drain() error {
+	if s.alone() {
+		return s.commitAlone()
+	}
 	for s.asks {
 		s.asks = false
 		rd := s.node.Ready()
@@ -308,9 +312,6 @@ func (s *Server) done(j *job) error {
 		s.rolling = false
 	}
 	s.respond(j.responses)
-	if s.alone() {
-		return s.apply(j.entries)
-	}
 	return nil
 }
 
@@ -349,8 +350,16 @@ func (s *Server) maybeRoll() error {
 	x.index, x.term, x.tail = s.applied, term, s.log.tail(s.applied)
 	x.state = s.state.Append(nil)
 	s.number++
-	s.rolling, s.entries, s.bytes = true, 0, 0
-	s.give(&job{number: s.number, content: x.encode(s.number)})
+	s.entries, s.bytes = 0, 0
+	roll := &job{number: s.number, content: x.encode(s.number)}
+	if s.alone() {
+		if err := s.doJobs([]*job{roll}); err != nil {
+			return err
+		}
+	} else {
+		s.rolling = true
+		s.give(roll)
+	}
 	// Those behind are kept once more, for servers that lag a little.
 	if keep := uint64(s.cfg.SnapshotEvery); s.applied > keep {
 		s.log.compact(min(s.applied-keep, s.applied))

@@ -23,7 +23,7 @@ type Server struct {
 	peerListener net.Listener // nil: there are no others
 	port         int
 
-	store *store // of the disk task alone
+	store *store // of the disk task; when this server is alone, of the commit task
 
 	// Of the commit task alone.
 	replication
@@ -99,9 +99,9 @@ func Start(m machine.Machine, cfg Config) (*Server, error) {
 	defer s.lock.Unlock()
 	s.post(letter{kind: letterPulse})
 	s.spawn("coord/commit", s.commit)
-	s.spawn("coord/disk", s.writeDisk)
 	s.spawn("coord/accept", s.accept)
-	if s.peerListener != nil {
+	if !s.alone() {
+		s.spawn("coord/disk", s.writeDisk)
 		s.spawn("coord/accept-peer", s.acceptPeers)
 	}
 	for _, p := range s.peers {

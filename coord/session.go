@@ -163,9 +163,7 @@ func (s *Server) proposeLate() error {
 		s.late = s.late[:0] // whoever leads decides
 		return nil
 	}
-	if err := s.propose(replica.ExpireEntry(s.m.Now().UnixMilli(), s.late)); err != nil {
-		return err
-	}
+	s.propose(replica.ExpireEntry(s.m.Now().UnixMilli(), s.late))
 	s.late = s.late[:0]
 	if err := s.drain(); err != nil {
 		return err

@@ -43,7 +43,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// store is the open log. The disk task alone uses it.
+// store is the open log. One task uses it.
 type store struct {
 	m      machine.Machine
 	dir    string
