@@ -72,11 +72,11 @@ type version struct {
 var chaosPaths = []string{"/a", "/b", "/a/x", "/b/y", "/a/z"}
 
 func chaos(t *testing.T, seed uint64) *storm {
-	s := &storm{world: newWorldOf(t, sim.Config{Seed: seed, Policy: sim.Policy(seed % 3)}), rng: rand.New(rand.NewPCG(seed, 77)), history: map[string][]version{}, applied: map[string]bool{},
+	s := &storm{world: newWorldOf(t, sim.Config{Seed: seed, Policy: sim.Policy(seed % 3)}, 1), rng: rand.New(rand.NewPCG(seed, 77)), history: map[string][]version{}, applied: map[string]bool{},
 		never: map[string]bool{}, lease: map[int64]time.Duration{}, calls: map[string]int{}}
 	defer s.w.Close()
 	s.cfg.SnapshotEvery = 10 + s.rng.IntN(100)
-	s.c.OnEvent = func(c *virtual.Computer, e *machine.Event) { s.traced(e) }
+	s.c.OnEvent = func(c *virtual.Computer, e *machine.Event) { s.traced(c, e) }
 	s.c.OnExit = func(c *virtual.Computer, err error) {
 		if c == s.zk && errors.Is(err, machine.ErrIO) {
 			s.w.At(s.w.Now()+200*time.Millisecond, s.ensureUp)
@@ -192,14 +192,18 @@ func (s *storm) plan(clients []*virtual.Computer) {
 }
 
 // traced follows the server's trace.
-func (s *storm) traced(e *machine.Event) {
-	if e.B > s.follow.told && (e.Kind == machine.ZnodeCreated || e.Kind == machine.ZnodeSet) && s.never[e.Detail] {
+func (s *storm) traced(c *virtual.Computer, e *machine.Event) {
+	fresh := s.follow.fresh(c, e)
+	if fresh && (e.Kind == machine.ZnodeCreated || e.Kind == machine.ZnodeSet) && s.never[e.Detail] {
 		s.fail("%v: this write was settled as not happened", e)
 	}
 	before := s.follow.nodes[e.Subject]
 	_, existed := s.follow.nodes[e.Subject]
-	if err := s.follow.event(e, s.w.Now()); err != nil {
+	if err := s.follow.event(c, e, s.w.Now()); err != nil {
 		s.fail("%w", err)
+	}
+	if !fresh {
+		return
 	}
 	switch e.Kind {
 	case machine.ZnodeCreated, machine.ZnodeSet, machine.ZnodeDeleted:
