@@ -2,6 +2,7 @@ package broker
 
 import (
 	"encoding/binary"
+	"errors"
 	"strings"
 	"time"
 
@@ -48,6 +49,9 @@ func (c *conn) produce(h wire.Header, rest []byte) error {
 		pt.TopicID = rt.TopicID
 		for j := range rt.Partitions {
 			rp := &rt.Partitions[j]
+			if b.m.Failpoint("fault/broker/produce-next") { // the connection drops amid the request's partitions
+				return errMisfortune
+			}
 			pp := kmsg.NewProduceResponseTopicPartition()
 			pp.Partition = rp.Partition
 			pp.BaseOffset, pp.LogAppendTime, pp.LogStartOffset = -1, -1, -1
@@ -62,6 +66,7 @@ func (c *conn) produce(h wire.Header, rest []byte) error {
 			if pp.ErrorCode == 0 {
 				done, err := p.log.Append(rp.Records, log.AppendOptions{})
 				if pp.ErrorCode = appendCode(err); err != nil {
+					b.markRefusal(err)
 					b.logFailed(p, err)
 				} else {
 					pp.BaseOffset, pp.LogStartOffset = done.Base, done.Start
@@ -80,6 +85,7 @@ func (c *conn) produce(h wire.Header, rest []byte) error {
 	}
 	switch {
 	case req.Acks == 0 && failed:
+		b.m.Mark("mark/broker/produce-failed-in-silence")
 		return errSilentFailure
 	case req.Acks == 0:
 		return nil
@@ -101,6 +107,9 @@ func (b *Broker) produceTarget(req *kmsg.ProduceRequest, rt *kmsg.ProduceRequest
 	case req.TransactionID != nil:
 		return nil, codeInvalidRequest // there is no transaction coordinator that could have let it begin
 	}
+	if b.m.Failpoint("fault/broker/produce-refused") { // as if the log were being opened
+		return nil, codeNotLeader
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if req.Version >= 13 {
@@ -111,6 +120,22 @@ func (b *Broker) produceTarget(req *kmsg.ProduceRequest, rt *kmsg.ProduceRequest
 		return b.lookupLocked(t, id)
 	}
 	return b.lookupLocked(b.topics[rt.Topic], id)
+}
+
+// markRefusal tells refusals of the log apart.
+func (b *Broker) markRefusal(err error) {
+	switch {
+	case errors.Is(err, log.ErrFenced):
+		b.m.Mark("mark/broker/append-to-fenced-log")
+	case errors.Is(err, machine.ErrNoSpace):
+		b.m.Mark("mark/broker/append-without-space")
+	case errors.Is(err, log.ErrTooLarge):
+		b.m.Mark("mark/broker/append-too-large")
+	case errors.Is(err, log.ErrClosed):
+		b.m.Mark("mark/broker/append-to-closed-log")
+	case errors.Is(err, record.ErrCorrupt), errors.Is(err, record.ErrPartial):
+		b.m.Mark("mark/broker/append-corrupt")
+	}
 }
 
 // checkRecords refuses what the log would not understand or this broker does not keep its promise for: message formats before v2, and

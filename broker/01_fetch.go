@@ -52,13 +52,13 @@ func (c *conn) fetchRecords(h wire.Header, rest []byte) error {
 	wait := min(max(time.Duration(req.MaxWaitMillis)*time.Millisecond, 0), c.b.cfg.MaxFetchWait)
 	deadline := c.b.m.Uptime() + wait
 	enough := c.gather(req)
-	if !enough && wait > 0 {
+	if !enough && wait > 0 && !c.b.m.Failpoint("fault/broker/poll-short") { // an answer may come before there is enough
 		c.await(req, deadline)
 	}
 	if err := c.drain(); err != nil {
 		return err
 	}
-	if c.b.m.Failpoint(faultReply) {
+	if c.b.m.Failpoint("fault/broker/fetch-reply") {
 		return errMisfortune
 	}
 	return c.sendFetch(h, req)
@@ -128,6 +128,10 @@ func (c *conn) read(it *fetchItem, rp *kmsg.FetchRequestTopicPartition, left int
 	if it.code = it.refused; it.code != 0 {
 		return
 	}
+	if c.b.m.Failpoint("fault/broker/fetch-refused") { // as if the log were being opened
+		it.code = codeNotLeader
+		return
+	}
 	state := it.p.log.State()
 	it.start, it.visible = state.Start, state.Visible
 	if state.Err != nil {
@@ -137,10 +141,23 @@ func (c *conn) read(it *fetchItem, rp *kmsg.FetchRequestTopicPartition, left int
 	}
 	most := min(int64(rp.PartitionMaxBytes), left)
 	switch {
-	case rp.FetchOffset < state.Start || rp.FetchOffset > state.End:
+	case rp.FetchOffset < state.Start:
+		c.b.m.Mark("mark/broker/fetch-below-start")
 		it.code = codeOffsetOutOfRange
 		return
-	case rp.FetchOffset >= state.Visible, most <= 0 && !first:
+	case rp.FetchOffset > state.End:
+		c.b.m.Mark("mark/broker/fetch-beyond-end")
+		it.code = codeOffsetOutOfRange
+		return
+	case rp.FetchOffset >= state.Visible:
+		if rp.FetchOffset < state.End {
+			c.b.m.Mark("mark/broker/fetch-of-unflushed")
+		}
+		return
+	case most <= 0 && !first:
+		c.b.m.Mark("mark/broker/fetch-full")
+		return
+	case c.b.m.Failpoint("fault/broker/fetch-nothing"): // as if the answer were full already
 		return
 	}
 	span, err := it.p.log.Read(rp.FetchOffset, int(max(most, 0)), state.Visible)
@@ -149,9 +166,13 @@ func (c *conn) read(it *fetchItem, rp *kmsg.FetchRequestTopicPartition, left int
 		c.b.logFailed(it.p, err)
 		return
 	}
-	if span.Len > most && !first {
-		span.Release() // it has to wait for its turn
-		return
+	if span.Len > most {
+		if !first {
+			c.b.m.Mark("mark/broker/fetch-batch-waits")
+			span.Release() // it has to wait for its turn
+			return
+		}
+		c.b.m.Mark("mark/broker/fetch-batch-above-limit")
 	}
 	it.span = span
 }
@@ -189,12 +210,21 @@ func (c *conn) await(req *kmsg.FetchRequest, deadline time.Duration) {
 			f.waiter.woken.WaitTimeout(left)
 		}
 		if !f.waiter.fired {
-			break // out of time, or the broker stops
+			if w.stopped {
+				c.b.m.Mark("mark/broker/poll-ended-by-stop")
+			} else {
+				c.b.m.Mark("mark/broker/poll-ended-by-time")
+			}
+			break
 		}
 		f.waiter.fired = false
 		w.mu.Unlock()
+		c.b.m.Failpoint("fault/broker/poll-woken")
 		enough := c.gather(req)
 		w.mu.Lock()
+		if enough {
+			c.b.m.Mark("mark/broker/poll-ended-by-append")
+		}
 		if enough || w.stopped || c.b.m.Uptime() >= deadline {
 			break
 		}

@@ -36,6 +36,9 @@ func (c *conn) listOffsets(req *kmsg.ListOffsetsRequest) (*kmsg.ListOffsetsRespo
 			if code == 0 {
 				code = epochCode(rp.CurrentLeaderEpoch)
 			}
+			if code == 0 && b.m.Failpoint("fault/broker/offsets-refused") { // as if the log were being opened
+				code = codeNotLeader
+			}
 			if code == 0 {
 				pp.Offset, pp.Timestamp, code = b.offsetAt(p, rp.Timestamp)
 			}

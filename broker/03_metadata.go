@@ -22,10 +22,14 @@ func (c *conn) metadata(req *kmsg.MetadataRequest) (*kmsg.MetadataResponse, erro
 		b.autoCreate(req)
 	}
 	resp := kmsg.NewPtrMetadataResponse()
+	old := b.m.Failpoint("fault/broker/metadata-old") // as before it read the list of brokers for the first time
 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	live := b.liveLocked()
+	if old {
+		live = []liveBroker{{id: b.cfg.ID, host: b.self.Host, port: int32(b.self.Port)}}
+	}
 	for _, l := range live {
 		rb := kmsg.NewMetadataResponseBroker()
 		rb.NodeID, rb.Host, rb.Port = l.id, l.host, l.port
@@ -49,6 +53,7 @@ func (c *conn) metadata(req *kmsg.MetadataRequest) (*kmsg.MetadataResponse, erro
 			resp.Topics = append(resp.Topics, topicMetadata(t, live))
 			continue
 		}
+		b.m.Mark("mark/broker/metadata-of-unknown-topic")
 		mt := kmsg.NewMetadataResponseTopic()
 		mt.ErrorCode, mt.Topic, mt.TopicID = code, rt.Topic, rt.TopicID
 		resp.Topics = append(resp.Topics, mt)

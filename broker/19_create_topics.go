@@ -163,11 +163,15 @@ func (b *Broker) createTopic(t newTopic, until time.Duration) (topicID, *refusal
 		cl := b.session.client
 		b.mu.Unlock()
 		_, err := cl.Create(node, data, 0)
+		if err == nil && b.m.Failpoint("fault/broker/create-lost") {
+			err = coord.ErrConnectionLoss
+		}
 		if errors.Is(err, coord.ErrNodeExists) {
 			// Perhaps by an earlier attempt whose answer was lost.
 			found, _, getErr := cl.Get(node, false)
 			if getErr == nil {
 				if made, decodeErr := decodeTopic(t.name, found); decodeErr == nil && made.id == id {
+					b.m.Mark("mark/broker/create-found-done")
 					err = nil
 				}
 			} else if !errors.Is(getErr, coord.ErrNoNode) {
@@ -178,6 +182,7 @@ func (b *Broker) createTopic(t newTopic, until time.Duration) (topicID, *refusal
 			break
 		}
 		if errors.Is(err, coord.ErrNodeExists) {
+			b.m.Mark("mark/broker/create-of-existing-topic")
 			return id, refuse(codeTopicAlreadyExists, "topic %s exists", t.name)
 		}
 		if code := coordCode(err); code != codeRequestTimedOut || b.m.Uptime() >= until || b.isStopping() {
@@ -185,7 +190,8 @@ func (b *Broker) createTopic(t newTopic, until time.Duration) (topicID, *refusal
 		}
 		b.m.Sleep(keepBackoff)
 	}
-	if !b.awaitTopic(until, func() bool { return b.readyLocked(b.byID[id]) }) {
+	if b.m.Failpoint("fault/broker/create-unheard") || !b.awaitTopic(until, func() bool { return b.readyLocked(b.byID[id]) }) {
+		b.m.Mark("mark/broker/create-unheard")
 		return id, refuse(codeRequestTimedOut, "topic %s is registered, but this broker has not opened it yet", t.name)
 	}
 	return id, nil

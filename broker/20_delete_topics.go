@@ -74,6 +74,9 @@ func (b *Broker) deleteTopic(name string, until time.Duration) (id topicID, _ *r
 		case err == nil:
 			id, begun = t.id, true
 			err = cl.Delete(node, stat.Version)
+			if err == nil && b.m.Failpoint("fault/broker/delete-lost") {
+				err = coord.ErrConnectionLoss
+			}
 			if errors.Is(err, coord.ErrNoNode) || errors.Is(err, coord.ErrBadVersion) {
 				continue
 			}

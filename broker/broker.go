@@ -88,6 +88,11 @@ func Start(m machine.Machine, cfg Config) (*Broker, error) {
 		b.listener.Close()
 		return nil, fmt.Errorf("broker %d: %w", cfg.ID, err)
 	}
+	if b.clean {
+		m.Mark("mark/broker/clean-start")
+	} else if b.id.Incarnation > 1 {
+		m.Mark("mark/broker/unclean-start")
+	}
 	if b.cfg.AdvertisedPort == 0 {
 		b.cfg.AdvertisedPort = listenPort(b.listener, cfg.Port)
 	}
@@ -151,7 +156,9 @@ func (b *Broker) Stop() error {
 	b.mu.Unlock()
 
 	b.listener.Close()
-	b.endConns()
+	hasty := b.m.Failpoint("fault/broker/stop-hasty")
+	b.endConns(hasty)
+	b.m.Failpoint("fault/broker/stop-slow")
 
 	b.mu.Lock()
 	cl := b.session.client
@@ -164,10 +171,12 @@ func (b *Broker) Stop() error {
 	if closeErr := b.closeLogs(); err == nil {
 		err = closeErr
 	}
-	if err == nil {
+	if err != nil {
+		b.m.Mark("mark/broker/unclean-stop")
+	} else if !b.m.Failpoint("fault/broker/marker-lost") { // as if power went just before
 		err = writeFile(b.m.Disk(), path.Join(b.cfg.DataDir, markerFile), "1\n")
 	}
-	if cl != nil {
+	if cl != nil && !b.m.Failpoint("fault/broker/leave-lost") {
 		cl.Close() // if it cannot be told, the session ends by its time-out
 	}
 	if wasUp {
@@ -180,8 +189,8 @@ func (b *Broker) Stop() error {
 	return err
 }
 
-// endConns lets the requests under way finish, for a while, and cuts the rest.
-func (b *Broker) endConns() {
+// endConns lets the requests under way finish, for a while, unless in haste, and cuts the rest.
+func (b *Broker) endConns(hasty bool) {
 	b.waits.mu.Lock()
 	b.waits.stopped = true
 	b.waits.mu.Unlock()
@@ -196,7 +205,8 @@ func (b *Broker) endConns() {
 	}
 	for end := b.m.Uptime() + stopGrace; len(b.conns) > 0; {
 		left := end - b.m.Uptime()
-		if left <= 0 {
+		if left <= 0 || hasty {
+			b.m.Mark("mark/broker/stop-cut-requests")
 			break
 		}
 		b.changed.WaitTimeout(left)
@@ -241,6 +251,7 @@ func (b *Broker) localLocked() []*partition {
 // disk lost or may have lost what was written, and only recovery finds out.
 func (b *Broker) logFailed(p *partition, err error) {
 	if errors.Is(err, log.ErrFenced) {
+		b.m.Mark("mark/broker/log-fenced")
 		b.fail(fmt.Errorf("log of %s/%d: %w", p.topic.name, p.id, err))
 	}
 }
@@ -273,7 +284,7 @@ func (b *Broker) retain() {
 		parts := b.localLocked()
 		b.mu.Unlock()
 		for _, p := range parts {
-			if p.log == nil {
+			if p.log == nil || b.m.Failpoint("fault/broker/retain-skip") {
 				continue
 			}
 			// A log that is closed or dropped meanwhile says so; one that cannot delete tries again in the next round.
@@ -305,10 +316,13 @@ func (b *Broker) lookupLocked(t *topic, id int32) (*partition, int16) {
 	case t == nil || id < 0 || int(id) >= len(t.leaders):
 		return nil, codeUnknownTopicOrPartition
 	case t.leaders[id] != b.cfg.ID:
+		b.m.Mark("mark/broker/asked-for-anothers-partition")
 		return nil, codeNotLeader
 	case t.local[id] == nil:
+		b.m.Mark("mark/broker/asked-while-opening")
 		return nil, codeNotLeader // being opened
 	case t.local[id].log == nil:
+		b.m.Mark("mark/broker/asked-for-damaged-log")
 		return t.local[id], codeStorageError
 	}
 	return t.local[id], 0

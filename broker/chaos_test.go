@@ -46,7 +46,7 @@ func chaos(t *testing.T, seed uint64, rounds int) uint64 {
 	const partitions = 4
 	x.on("admin", func(p *program) { p.create("t", partitions) })
 
-	for _, place := range []string{"fault/broker/request", "fault/broker/reply", "fault/log/flush-slow", "fault/log/read-one"} {
+	for _, place := range []string{"fault/broker/request", "fault/broker/reply", "fault/broker/fetch-reply", "fault/broker/produce-reply", "fault/log/flush-slow", "fault/log/read-one"} {
 		require.NoError(t, x.c.Arm(place, virtual.Misfortune{Chance: 0.01, Fail: true, Delay: 20 * time.Millisecond}))
 	}
 

@@ -13,12 +13,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Misfortunes: see machine.Machine.Failpoint.
-const (
-	faultRequest = "fault/broker/request" // slow to begin, or the connection drops before the request is handled
-	faultReply   = "fault/broker/reply"   // slow to answer, or the connection drops although the request was handled
-)
-
 var (
 	errMisfortune = errors.New("connection dropped by a failpoint")
 	errStopping   = errors.New("the broker stops")
@@ -44,8 +38,12 @@ type conn struct {
 func (b *Broker) accept() {
 	for {
 		nc, err := b.listener.Accept()
+		refused := b.m.Failpoint("fault/broker/accept") // as if there were too many
 		b.mu.Lock()
-		stopping, ready := b.stopping, b.serving && len(b.conns) < b.cfg.MaxConnections
+		stopping, ready := b.stopping, b.serving && len(b.conns) < b.cfg.MaxConnections && !refused
+		if err == nil && !b.serving {
+			b.m.Mark("mark/broker/refused-while-starting")
+		}
 		if err == nil && ready && !stopping {
 			c := &conn{b: b, nc: nc, r: bufio.NewReaderSize(nc, 4<<10)}
 			b.conns = append(b.conns, c)
@@ -105,6 +103,9 @@ func (c *conn) requests() error {
 		if err := c.extendDeadline(); err != nil {
 			return err
 		}
+		if c.b.m.Failpoint("fault/broker/idle") { // the connection ends between requests
+			return errMisfortune
+		}
 		frame, err := wire.ReadFrame(c.r, c.frame, wire.MinRequest, c.b.cfg.MaxRequestBytes)
 		c.frame = frame
 		if err != nil {
@@ -113,7 +114,7 @@ func (c *conn) requests() error {
 			}
 			return err
 		}
-		if c.b.m.Failpoint(faultRequest) {
+		if c.b.m.Failpoint("fault/broker/request") {
 			return errMisfortune
 		}
 		if err := c.handle(frame); err != nil {
@@ -185,10 +186,14 @@ func (c *conn) reply(correlation int32, resp kmsg.Response) error {
 	if err := c.drain(); err != nil {
 		return err
 	}
-	if c.b.m.Failpoint(faultReply) {
+	if c.b.m.Failpoint("fault/broker/reply") {
 		return errMisfortune
 	}
 	c.out = wire.AppendResponse(c.out[:0], correlation, resp)
+	if c.b.m.Failpoint("fault/broker/reply-cut") {
+		_, _ = c.nc.Write(c.out[:len(c.out)/2])
+		return errMisfortune
+	}
 	_, err := c.nc.Write(c.out)
 	return err
 }

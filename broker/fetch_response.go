@@ -36,6 +36,10 @@ func (c *conn) sendFetch(h wire.Header, req *kmsg.FetchRequest) error {
 			return err
 		}
 		from = k.at
+		if c.b.m.Failpoint("fault/broker/fetch-cut") {
+			return errMisfortune
+		}
+		c.b.m.Mark("mark/broker/fetch-sends-file")
 		if n, err := c.b.m.SendFile(c.nc, k.span.File, k.span.Pos, k.span.Len); err != nil {
 			return fmt.Errorf("sent %d of %d bytes of a log: %w", n, k.span.Len, err) // the frame is broken: hang up
 		}

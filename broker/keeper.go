@@ -46,6 +46,7 @@ func (b *Broker) keep() {
 				b.fail(err)
 				return
 			default:
+				b.m.Mark("mark/broker/keeper-retries")
 				b.pause(fails)
 				fails++
 			}
@@ -56,6 +57,7 @@ func (b *Broker) keep() {
 				return // Stop closes the client
 			}
 			if over {
+				b.m.Mark("mark/broker/session-expired")
 				break
 			}
 		}
@@ -96,10 +98,12 @@ func (b *Broker) openSession() *session {
 
 // onEvent notes what a watch or the session says.
 func (b *Broker) onEvent(number int, e coord.Event) {
+	b.m.Failpoint("fault/broker/event-late")
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := &b.session
 	if s.number != number {
+		b.m.Mark("mark/broker/event-of-earlier-session")
 		return
 	}
 	switch {
@@ -142,6 +146,9 @@ func (b *Broker) pause(fails int) {
 
 // work does one thing that is to be done and reports whether there was any. Logs are opened before the broker registers.
 func (b *Broker) work(s *session, swept *bool) (did bool, err error) {
+	if b.m.Failpoint("fault/broker/work") {
+		return false, errMisfortune
+	}
 	b.mu.Lock()
 	list, brokers, register := s.list, s.brokers, s.register
 	expired := s.expired || b.stopping
@@ -192,6 +199,9 @@ func (b *Broker) agreeOnCluster(cl *coord.Client) error {
 	b.mu.Unlock()
 	if _, err := cl.Create(clusterID, []byte(fresh), 0); err != nil && !errors.Is(err, coord.ErrNodeExists) {
 		return err
+	}
+	if b.m.Failpoint("fault/broker/cluster-agreed") {
+		return errMisfortune
 	}
 	data, _, err := cl.Get(clusterID, false)
 	if err != nil {

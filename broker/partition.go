@@ -63,12 +63,14 @@ func (b *Broker) openPartition(t *topic, id int32) (*partition, error) {
 	if err := b.claimDir(dir, t.id); err != nil {
 		return nil, fmt.Errorf("open %s/%d: %w", t.name, id, err)
 	}
+	b.m.Failpoint("fault/broker/claimed-slow")
 	policy := b.cfg.Log
 	for _, s := range t.settings {
 		_ = s.apply(&policy) // CreateTopics checked them; what another version wrote and this one does not know is left out
 	}
 	l, err := log.Open(b.m, dir, t.name, id, policy, b.clean)
 	if errors.Is(err, log.ErrDamaged) {
+		b.m.Mark("mark/broker/damaged-log")
 		p.offline = err
 		b.m.Trace(machine.Event{Kind: machine.LogFailed, Subject: fmt.Sprintf("%s/%d", t.name, id), Detail: err.Error()})
 		return p, nil

@@ -24,7 +24,11 @@ func (b *Broker) register(s *session) error {
 	if err != nil {
 		return fatal{err}
 	}
+	b.m.Failpoint("fault/broker/register-slow")
 	_, err = s.client.Create(node, data, coord.Ephemeral)
+	if err == nil && b.m.Failpoint("fault/broker/register-lost") {
+		return errMisfortune // the answer: the keeper comes again and finds its node
+	}
 	if errors.Is(err, coord.ErrNodeExists) {
 		found, stat, getErr := s.client.Get(node, false)
 		if getErr != nil {
@@ -33,13 +37,17 @@ func (b *Broker) register(s *session) error {
 		if stat.EphemeralOwner != s.client.Session() {
 			var other brokerNode
 			if json.Unmarshal(found, &other) != nil || !b.isOurPast(other) {
+				b.m.Mark("mark/broker/id-taken")
 				return fmt.Errorf("broker id %d is registered by %s, which is not this broker: waiting for its session to end", b.cfg.ID, found)
 			}
+			b.m.Mark("mark/broker/own-past-registered")
+			b.m.Failpoint("fault/broker/past-slow")
 			if err := s.client.Delete(node, stat.Version); err != nil && !errors.Is(err, coord.ErrNoNode) {
 				return err
 			}
 			return nil // the keeper comes again
 		}
+		b.m.Mark("mark/broker/register-found-done")
 		err = nil
 	}
 	if err != nil {
@@ -86,7 +94,11 @@ func (b *Broker) syncBrokers(s *session) error {
 		}
 		data, stat, err := s.client.Get(idsPath+"/"+name, false) // a node that is made anew changes the list
 		if errors.Is(err, coord.ErrNoNode) {
+			b.m.Mark("mark/broker/broker-left-while-listed")
 			continue
+		}
+		if err == nil && b.m.Failpoint("fault/broker/brokers-read") {
+			err = errMisfortune
 		}
 		if err != nil {
 			return fail(err)
@@ -104,6 +116,9 @@ func (b *Broker) syncBrokers(s *session) error {
 	b.mu.Lock()
 	b.live = live
 	if !registered {
+		if !s.register {
+			b.m.Mark("mark/broker/registration-gone")
+		}
 		s.register = true // somebody deleted the node
 	}
 	b.changed.Broadcast()

@@ -65,6 +65,7 @@ func (r *replies) push(p *reply) (*reply, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for r.unsent >= r.c.b.cfg.MaxInFlight && r.err == nil {
+		r.c.b.m.Mark("mark/broker/too-many-in-flight")
 		r.room.Wait()
 	}
 	if r.err != nil {
@@ -137,13 +138,19 @@ func (r *replies) send(p *reply) error {
 	b := r.c.b
 	for _, w := range p.waits {
 		left := max(p.deadline-b.m.Uptime(), time.Nanosecond)
+		if b.m.Failpoint("fault/broker/ack-hasty") {
+			left = time.Nanosecond // as if the client's time were over
+		}
 		if err := w.p.log.WaitVisible(w.next, left); err != nil {
+			if errors.Is(err, machine.ErrTimeout) {
+				b.m.Mark("mark/broker/ack-timed-out")
+			}
 			b.logFailed(w.p, err)
 			rp := &p.resp.Topics[w.topic].Partitions[w.partition]
 			rp.ErrorCode, rp.BaseOffset, rp.LogStartOffset = flushCode(err), -1, -1
 		}
 	}
-	if b.m.Failpoint(faultReply) {
+	if b.m.Failpoint("fault/broker/produce-reply") {
 		return errMisfortune
 	}
 	r.out = wire.AppendResponse(r.out[:0], p.correlation, &p.resp)

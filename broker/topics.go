@@ -35,6 +35,9 @@ func (b *Broker) syncTopics(s *session) error {
 			continue
 		}
 		data, _, err := s.client.Get(topicsPath+"/"+name, true)
+		if err == nil && b.m.Failpoint("fault/broker/topic-read") {
+			err = errMisfortune
+		}
 		if errors.Is(err, coord.ErrNoNode) {
 			if err := b.setTopic(name, nil); err != nil {
 				return fail(err)
@@ -120,7 +123,11 @@ func (b *Broker) setTopic(name string, t *topic) error {
 			p.log.Close() // the bytes stay; opened again, it is recovered
 		}
 	}
+	if old != nil && t != nil && t.id == old.id && len(t.leaders) > len(old.leaders) {
+		b.m.Mark("mark/broker/topic-grew")
+	}
 	if len(drop) > 0 {
+		b.m.Mark("mark/broker/topic-dropped")
 		b.m.Trace(machine.Event{Kind: machine.TopicRemoved, Subject: name})
 	}
 	if t == nil {
@@ -130,8 +137,15 @@ func (b *Broker) setTopic(name string, t *topic) error {
 		if t.leaders[id] != b.cfg.ID || t.local[id] != nil { // only this task writes local
 			continue
 		}
-		p, err := b.openPartition(t, int32(id))
+		var p *partition
+		var err error
+		if up := b.isUp(); up && b.m.Failpoint("fault/broker/open-without-space") {
+			err = machine.ErrNoSpace
+		} else {
+			p, err = b.openPartition(t, int32(id))
+		}
 		if errors.Is(err, machine.ErrNoSpace) && b.isUp() {
+			b.m.Mark("mark/broker/open-without-space")
 			return err // wait for space
 		}
 		if err != nil {
@@ -167,6 +181,7 @@ func (b *Broker) dropPartition(p *partition) error {
 // sweep drops, at the start, the logs of topics that were deleted while this broker was down.
 func (b *Broker) sweep() error {
 	d := b.m.Disk()
+	b.m.Failpoint("fault/broker/sweep-slow")
 	infos, err := d.ReadDir(b.cfg.DataDir)
 	if err != nil {
 		return fatal{err}
@@ -194,6 +209,7 @@ func (b *Broker) sweep() error {
 			return fatal{fmt.Errorf("drop the log of a deleted topic: %w", err)}
 		}
 		if removed != name {
+			b.m.Mark("mark/broker/swept-deleted-topic")
 			b.m.Trace(machine.Event{Kind: machine.TopicRemoved, Subject: name})
 			removed = name
 		}

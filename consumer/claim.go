@@ -88,6 +88,10 @@ func (g *Group) takeAll(s *session, tasks []task) ([]*claim, error) {
 	var claims []*claim
 	var err error
 	for _, t := range tasks {
+		if g.m.Failpoint("fault/consumer/claim") {
+			err = errMisfortune
+			break
+		}
 		c := g.newClaim(s, t)
 		claims = append(claims, c)
 		if err = g.take(s, c); err != nil {
@@ -122,9 +126,11 @@ func (g *Group) begin(s *session, claims []*claim, as *membership) error {
 	g.mu.Lock()
 	if s.dead.Load() || g.closing {
 		g.mu.Unlock()
+		g.m.Mark("mark/consumer/ended-before-begin")
 		return errClosing
 	}
 	if !s.holds() {
+		g.m.Mark("mark/consumer/lease-over-before-begin")
 		// The process may have stood still since it claimed, for so long that somebody else owns the partitions by now.
 		g.mu.Unlock()
 		return errLapsed
@@ -178,6 +184,7 @@ func (g *Group) lost(c *claim) {
 	if c.gone {
 		return
 	}
+	g.m.Mark("mark/consumer/claim-lost")
 	g.revoke(c)
 	g.claims = slices.DeleteFunc(slices.Clone(g.claims), func(o *claim) bool { return o == c })
 	g.last = nil

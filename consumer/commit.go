@@ -20,8 +20,11 @@ func (g *Group) commitLoop() {
 		for !g.dirty && !g.closing {
 			g.commitDue.Wait()
 		}
+		g.mu.Unlock()
+		hasty := g.m.Failpoint("fault/consumer/commit-early")
+		g.mu.Lock()
 		until := g.m.Uptime() + g.cfg.CommitInterval
-		for !g.closing {
+		for !g.closing && !hasty {
 			left := until - g.m.Uptime()
 			if left <= 0 {
 				break
@@ -57,7 +60,9 @@ func (g *Group) touch() {
 func (g *Group) commitAhead(cur *cursor, next int64) bool {
 	g.committing.Lock()
 	defer g.committing.Unlock()
+	g.m.Failpoint("fault/consumer/commit-ahead-slow")
 	if !cur.live.Load() {
+		g.m.Mark("mark/consumer/commit-ahead-too-late")
 		return false
 	}
 	c := cur.claim

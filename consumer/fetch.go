@@ -123,12 +123,15 @@ func (f *fetcher) match(answer *kmsg.FetchResponse) []reply {
 func (g *Group) deliver(r *reply) {
 	c := r.c
 	if c.gone || c.cursor != r.cursor || c.position != r.position {
+		g.m.Mark("mark/consumer/stale-answer")
 		return // an answer to a question that nobody asks any more
 	}
 	if r.err != nil {
 		if r.code == kerr.OffsetOutOfRange.Code {
+			g.m.Mark("mark/consumer/out-of-range")
 			c.position, c.outOfRange = -1, r.position
 		} else {
+			g.m.Mark("mark/consumer/partition-refused")
 			c.notBefore = g.m.Uptime() + g.pause(c.failures)
 			c.failures++
 		}

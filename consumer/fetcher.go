@@ -101,6 +101,7 @@ func (f *fetcher) next() bool {
 				case c.position < 0:
 					f.resets = append(f.resets, c)
 				case c.stream.full():
+					g.m.Mark("mark/consumer/queue-full")
 					paused = true
 				default:
 					f.asked = append(f.asked, ask{c, c.cursor, c.position})
@@ -134,6 +135,9 @@ func (f *fetcher) connect() (*broker.Conn, error) {
 	if f.conn != nil && f.conn.Err() == nil {
 		return f.conn, nil
 	}
+	if g.m.Failpoint("fault/consumer/connect") {
+		return nil, errMisfortune
+	}
 	conn, err := broker.Dial(g.m, f.broker.addr, broker.Config{
 		ClientID:       g.id,
 		DialTimeout:    g.cfg.RequestTimeout,
@@ -148,6 +152,7 @@ func (f *fetcher) connect() (*broker.Conn, error) {
 	stopped := f.stopped
 	g.mu.Unlock()
 	if stopped {
+		g.m.Mark("mark/consumer/stopped-while-dialling")
 		conn.Close()
 		return nil, broker.ErrClosed
 	}

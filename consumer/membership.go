@@ -119,6 +119,9 @@ func (g *Group) readMembership(s *session) (*membership, error) {
 		}
 		now.brokers = append(now.brokers, brokerState{id, addr, stat.Czxid})
 	}
+	if len(now.brokers) < len(ids) {
+		g.m.Mark("mark/consumer/broker-left-while-listed")
+	}
 	for _, name := range g.topics {
 		t, err := s.readTopic(name)
 		if err != nil {
@@ -133,7 +136,11 @@ func (g *Group) readMembership(s *session) (*membership, error) {
 	for _, id := range ids {
 		data, _, err := s.client.Get(g.paths.id(id), false) // it never changes, it only comes and goes
 		if errors.Is(err, coord.ErrNoNode) {
+			g.m.Mark("mark/consumer/member-left-while-listed")
 			continue
+		}
+		if err == nil && g.m.Failpoint("fault/consumer/read-members") {
+			err = errMisfortune
 		}
 		if err != nil {
 			return nil, err
@@ -167,6 +174,7 @@ func (s *session) readTopic(name string) (topicState, error) {
 			return topicState{}, err
 		}
 		if _, found, err := s.client.Exists(path, true); err != nil || !found {
+			s.g.m.Mark("mark/consumer/topic-not-there")
 			return topicState{name: name}, err
 		}
 	}

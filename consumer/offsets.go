@@ -11,6 +11,9 @@ import (
 // readOffset reads the committed offset of a claim. None is no error.
 func (g *Group) readOffset(s *session, c *claim) error {
 	data, stat, err := s.client.Get(c.offsetPath, false)
+	if err == nil && g.m.Failpoint("fault/consumer/read-offset") {
+		err = errMisfortune
+	}
 	if errors.Is(err, coord.ErrNoNode) {
 		c.committed, c.version = -1, -1
 		return nil
@@ -83,6 +86,7 @@ func (g *Group) commit(s *session, targets []target) error {
 			switch {
 			case !t.due():
 			case t.c.gone && !t.c.last:
+				g.m.Mark("mark/consumer/commit-while-released")
 				failed = fmt.Errorf("%s: %w: the partition is being given up", t.c.subject, ErrNotCommitted)
 			default:
 				batch = append(batch, t)
@@ -103,7 +107,11 @@ func (g *Group) commit(s *session, targets []target) error {
 				ops = append(ops, coord.SetOp(t.c.offsetPath, encodeOffset(t.next), t.c.version))
 			}
 		}
+		g.m.Failpoint("fault/consumer/commit-slow")
 		err := s.client.Multi(ops...)
+		if err == nil && g.m.Failpoint("fault/consumer/commit-lost") {
+			err = coord.ErrConnectionLoss
+		}
 		if err == nil {
 			for _, t := range batch {
 				t.c.version++
@@ -115,15 +123,21 @@ func (g *Group) commit(s *session, targets []target) error {
 		if errors.As(err, &refused) && refused.Index >= 0 && refused.Index < len(ops) {
 			t := batch[refused.Index/2]
 			if refused.Index%2 == 0 {
+				g.m.Mark("mark/consumer/commit-without-claim")
 				g.lost(t.c)
 				failed = fmt.Errorf("%s: %w: the partition was lost", t.c.subject, ErrNotCommitted)
 				targets = append(targets[:refused.Index/2], targets[refused.Index/2+1:]...)
 				continue
 			}
+			g.m.Mark("mark/consumer/commit-of-old-version")
+		}
+		if coord.Unknown(err) {
+			g.m.Mark("mark/consumer/commit-unknown")
 		}
 		// Refused because the node is not as we knew it, or nobody knows what happened: look, then write what is still due.
 		for {
 			if !g.goOn(s, err) {
+				g.m.Mark("mark/consumer/commit-given-up")
 				return fmt.Errorf("%s and %d more: %w: %w", batch[0].c.subject, len(targets)-1, ErrNotCommitted, err)
 			}
 			if err = g.lookAgain(s, batch); err == nil {
@@ -147,6 +161,7 @@ func (g *Group) lookAgain(s *session, targets []target) error {
 			}
 		}
 		if t.c.committed == t.next && t.c.version == known+1 {
+			g.m.Mark("mark/consumer/commit-found-done")
 			g.committed(t)
 		}
 	}

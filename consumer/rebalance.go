@@ -12,6 +12,9 @@ import (
 func (g *Group) run() {
 	for {
 		g.mu.Lock()
+		if g.stale && g.last != nil {
+			g.m.Mark("mark/consumer/changed-while-rebalancing")
+		}
 		for !g.stale && !g.closing {
 			g.wake.Wait()
 		}
@@ -39,11 +42,16 @@ func (g *Group) round(s *session) {
 		if s.dead.Load() || g.isClosing() {
 			return
 		}
+		if errors.Is(err, errTaken) {
+			g.m.Mark("mark/consumer/claim-refused")
+		}
 		if g.cfg.RebalanceRetries > 0 && attempt > g.cfg.RebalanceRetries {
+			g.m.Mark("mark/consumer/attempts-used-up")
 			g.giveUp(s)
 			return
 		}
 		if !s.registered {
+			g.m.Mark("mark/consumer/registration-gone")
 			// Somebody deleted our node. Without it the others do not count us, so nothing can be owned.
 			if g.enter() != s {
 				return
@@ -74,6 +82,9 @@ func (g *Group) attempt(s *session, number int) error {
 		s.registered = false
 		return errors.New("this member is not registered")
 	}
+	if len(now.brokers) == 0 {
+		g.m.Mark("mark/consumer/no-broker")
+	}
 	claims, err := g.takeAll(s, now.divide(g.id))
 	if err != nil {
 		return err
@@ -90,7 +101,11 @@ func (g *Group) attempt(s *session, number int) error {
 func (g *Group) standsFor(now *membership) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.last.equal(now)
+	stands := g.last.equal(now)
+	if stands {
+		g.m.Mark("mark/consumer/nothing-changed")
+	}
+	return stands
 }
 
 // release gives up all partitions: no record is handed over from now on, then what was processed is committed, then the registry is told. It never
@@ -103,6 +118,7 @@ func (g *Group) release(s *session) (err error) {
 	if len(claims) == 0 {
 		return nil
 	}
+	g.m.Failpoint("fault/consumer/revoked-slow")
 	// A commit that is under way ends first. It may have waited long for its answer; written again when somebody else has claimed the
 	// partition, it would be a commit of the last owner.
 	g.committing.Lock()
@@ -140,6 +156,7 @@ func (g *Group) leave() {
 	var err error
 	if s != nil {
 		err = g.release(s)
+		g.m.Failpoint("fault/consumer/leave-slow")
 		g.trace(machine.ConsumerLeft, g.cfg.Group, 0)
 		if ended := s.client.Close(); !s.dead.Load() {
 			err = errors.Join(err, ended)

@@ -42,6 +42,9 @@ func (f *fetcher) lookUp(conn *broker.Conn) error {
 	if err != nil {
 		return err
 	}
+	if g.m.Failpoint("fault/consumer/look-up") {
+		return errMisfortune
+	}
 	answer, ok := resp.(*kmsg.ListOffsetsResponse)
 	if !ok {
 		return fmt.Errorf("list offsets of %s: the answer is a %T", f.broker.addr, resp)
@@ -76,11 +79,15 @@ func (g *Group) resetTo(c *claim, offset int64) {
 	old := c.outOfRange
 	c.position, c.outOfRange, c.failures = offset, -1, 0
 	if old < 0 {
+		g.m.Mark("mark/consumer/began-without-commit")
 		// The starting point counts as processed up to there, so that it gets committed: the next owner begins there too.
 		c.cursor.processed.CompareAndSwap(-1, offset)
 		g.touch()
 	} else if offset < old {
+		g.m.Mark("mark/consumer/reset-back")
 		c.cursor.rewind.Store(true) // the log lost its end: commits go back with it
+	} else {
+		g.m.Mark("mark/consumer/reset-forward")
 	}
 	g.m.Trace(machine.Event{Kind: machine.ConsumerReset, Subject: c.subject, Detail: g.id, A: old, B: offset})
 }

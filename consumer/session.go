@@ -45,6 +45,7 @@ func (s *session) renew() bool {
 // onEvent runs on the coordination client's task.
 func (s *session) onEvent(e coord.Event) {
 	g := s.g
+	g.m.Failpoint("fault/consumer/event-late")
 	if e.Type == coord.EventSession && e.State == coord.StateExpired {
 		g.expired(s)
 		return
@@ -70,6 +71,9 @@ func (g *Group) expired(s *session) {
 	s.dead.Store(true)
 	g.mu.Lock()
 	if g.session == s {
+		if len(g.claims) > 0 {
+			g.m.Mark("mark/consumer/expired-with-claims")
+		}
 		_, conns := g.revokeAll()
 		g.stale = true
 		g.wake.Broadcast()
@@ -108,6 +112,9 @@ func (g *Group) enter() *session {
 			return s
 		}
 		err := s.register()
+		if err == nil && g.m.Failpoint("fault/consumer/registered") {
+			err = errMisfortune
+		}
 		if err == nil {
 			s.registered = true
 			g.trace(machine.ConsumerJoined, g.cfg.Group, s.client.Session())
@@ -116,6 +123,9 @@ func (g *Group) enter() *session {
 		if errors.Is(err, coord.ErrSessionExpired) {
 			g.expired(s)
 			continue
+		}
+		if errors.Is(err, errTaken) {
+			g.m.Mark("mark/consumer/own-past-registered")
 		}
 		g.rest(s, g.backoff(0))
 	}
@@ -156,6 +166,7 @@ func (s *session) own(path string, data []byte) error {
 		case err != nil:
 			return err
 		case found && stat.EphemeralOwner == s.client.Session():
+			s.g.m.Mark("mark/consumer/create-found-done")
 			return nil
 		case found:
 			return fmt.Errorf("%s: %w", path, errTaken)
@@ -194,6 +205,9 @@ func (g *Group) waitFor(path string) {
 
 // rest waits for d, or until the node that was in the way is gone, the session dies or the group begins to close.
 func (g *Group) rest(s *session, d time.Duration) {
+	if g.m.Failpoint("fault/consumer/rest-short") {
+		d = 0
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	until := g.m.Uptime() + d

@@ -68,11 +68,13 @@ func (s *Stream) Next() (Message, error) {
 		}
 		// From the two checks to the hand-over there is no scheduling point: claim and lease hold at this very moment.
 		if !cur.live.Load() {
+			g.m.Mark("mark/consumer/claim-ended-in-mid-chunk")
 			s.drop()
 			continue
 		}
 		if !c.session.holds() {
 			if !c.session.renew() {
+				g.m.Mark("mark/consumer/hand-over-waits-for-lease")
 				if err := s.awaitLease(cur); err != nil {
 					return Message{}, err
 				}
@@ -94,6 +96,7 @@ func (s *Stream) drop() {
 // take waits for the next chunk.
 func (s *Stream) take() error {
 	g := s.g
+	g.m.Failpoint("fault/consumer/take-slow")
 	g.mu.Lock()
 	if s.busy {
 		s.busy = false
@@ -177,6 +180,9 @@ func (s *Stream) purge() {
 			s.records -= ch.records
 			s.bytes -= len(ch.rest)
 		}
+	}
+	if len(kept) < len(s.queue) {
+		s.g.m.Mark("mark/consumer/queued-dropped")
 	}
 	clear(s.queue[len(kept):])
 	s.queue = kept

@@ -13,6 +13,9 @@ func (s *Server) alone() bool { return len(s.log.voters) == 1 }
 func (s *Server) rule() error {
 	s.hard.term, s.hard.vote = max(s.hard.term, 1), s.id
 	s.term, s.leader, s.leading, s.ready = s.hard.term, s.id, true, true
+	if s.log.last() > s.applied {
+		s.m.Mark("mark/coord/recovered-untraced")
+	}
 	if err := s.apply(s.log.tail(s.applied)); err != nil {
 		return err
 	}

@@ -40,12 +40,21 @@ func (s *Server) outcome(o *replica.Outcome) error {
 		r = s.outbox.At(o.Seq)
 	}
 	if o.Txn != nil {
+		if o.Origin == 0 && len(o.Effects) > 0 {
+			s.m.Mark("mark/coord/expired-with-ephemerals")
+		}
 		s.trace(o.Txn, o.Effects)
 	}
 	if !o.Fenced {
 		if c := s.attached[o.Session]; c != nil && c.seat != o.Seat {
 			// The session ended, or went on at another connection.
 			s.detach(c)
+			switch {
+			case o.Seat != 0:
+				s.m.Mark("mark/coord/session-moves")
+			case o.Origin == 0:
+				s.m.Mark("mark/coord/expired-while-connected")
+			}
 			if r == nil || r.from != c {
 				s.end(c, closesNow)
 			}
@@ -80,8 +89,13 @@ func (s *Server) answer(r *request, o *replica.Outcome) {
 	case c.gone:
 		return
 	case r.op == jute.OpMulti:
+		if o.Code != jute.OK {
+			s.m.Mark("mark/coord/multi-refused")
+			s.markRefusal(o.Code)
+		}
 		s.changedAll(r, o)
 	default:
+		s.markRefusal(o.Code)
 		reply := jute.Reply{Code: o.Code}
 		if len(o.Effects) > 0 {
 			reply.Path, reply.Stat = o.Effects[0].Path, o.Effects[0].Stat
@@ -92,6 +106,18 @@ func (s *Server) answer(r *request, o *replica.Outcome) {
 	if len(c.fifo) > 0 && c.fifo[0] == r {
 		c.pop()
 		c.under--
+	}
+}
+
+// markRefusal tells refused changes apart.
+func (s *Server) markRefusal(code jute.Code) {
+	switch code {
+	case jute.BadVersion:
+		s.m.Mark("mark/coord/bad-version")
+	case jute.NodeExists:
+		s.m.Mark("mark/coord/node-exists")
+	case jute.NoNode:
+		s.m.Mark("mark/coord/no-node")
 	}
 }
 

@@ -98,7 +98,7 @@ func chaos(t *testing.T, seed uint64) *storm {
 		s.plan(clients)
 	}
 	if s.rng.IntN(2) == 0 {
-		for _, p := range []string{"fault/coord/slow-fsync", "fault/coord/drop-reply", "fault/coord/slow-ping"} {
+		for _, p := range []string{"fault/coord/slow-fsync", "fault/coord/drop-reply", "fault/session/slow-ping"} {
 			if err := s.c.Arm(p, virtual.Misfortune{Chance: 0.05, Fail: true}); err != nil {
 				s.fail("%v", err)
 			}

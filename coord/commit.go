@@ -23,6 +23,7 @@ func (s *Server) commit() {
 		letters, s.inbox = s.inbox, letters[:0]
 		s.lock.Unlock()
 
+		s.m.Failpoint("fault/coord/execute-slow")
 		err := s.step(batch, letters)
 		clear(letters)
 		if err != nil {
@@ -58,6 +59,7 @@ func (s *Server) step(batch []*request, letters []letter) error {
 			break
 		}
 	}
+	s.m.Failpoint("fault/coord/release-slow")
 	s.release(batch)
 	return s.maybeRoll()
 }
@@ -173,6 +175,7 @@ func (s *Server) finished(r *request) {
 func (s *Server) notify() {
 	for _, n := range s.notices {
 		if c := s.attached[n.Session]; c != nil {
+			s.m.Mark("mark/coord/watch-fired")
 			var mark int
 			s.touch(c)
 			c.staged, mark = jute.BeginPacket(c.staged)
@@ -193,7 +196,8 @@ func (s *Server) touch(c *conn) {
 // release lets the output go.
 func (s *Server) release(batch []*request) {
 	for _, c := range s.touched {
-		if c.wrote && s.m.Failpoint("fault/coord/drop-reply") {
+		switch {
+		case c.wrote && s.m.Failpoint("fault/coord/drop-reply"), !c.wrote && len(c.staged) > 0 && s.m.Failpoint("fault/coord/drop-answer"):
 			c.end = closesNow
 		}
 		c.wrote = false

@@ -175,7 +175,7 @@ func (s *Server) readAll(c *conn) {
 	var in jute.Request
 	for ok {
 		packets.Shrink()
-		if packet, err = packets.Next(); err != nil {
+		if packet, err = packets.Next(); err != nil || s.m.Failpoint("fault/coord/request") {
 			return
 		}
 		err = in.Decode(packet)
@@ -196,6 +196,9 @@ func (s *Server) readAll(c *conn) {
 		if ok = s.enqueue(r); ok {
 			if s.expiry != nil {
 				s.expiry.Touch(c.session, s.m.Uptime())
+			}
+			if c.queued >= maxQueued || c.unread > maxUnread || len(c.out) > maxUnsent {
+				s.m.Mark("mark/coord/client-held-back")
 			}
 			for !c.dead && (c.queued >= maxQueued || c.unread > maxUnread || len(c.out) > maxUnsent) {
 				c.room.Wait()
@@ -232,6 +235,9 @@ func (s *Server) write(c *conn) {
 		buf := c.out
 		c.out, c.spare = c.spare[:0], nil
 		s.lock.Unlock()
+		if s.m.Failpoint("fault/coord/write") {
+			c.net.Close()
+		}
 		_, err := c.net.Write(buf)
 		s.lock.Lock()
 		if cap(buf) <= 64<<10 {

@@ -101,14 +101,25 @@ func (s *Server) makeDurable() error {
 	if s.m.Failpoint("fault/coord/slow-fsync") {
 		s.m.Sleep(s.cfg.TickTime / 4)
 	}
+	if s.store.unsynced > 1 {
+		s.m.Mark("mark/coord/group-commit")
+	}
 	s.m.Work(machine.Work{Summed: int64(s.store.pending()), Syscalls: 2})
-	return s.store.commit()
+	err := s.store.commit()
+	if err != nil {
+		s.m.Mark("mark/coord/log-failed")
+	}
+	return err
 }
 
 // saveOwn saves a snapshot of our own beside the running log.
 func (s *Server) saveOwn(number uint64, content []byte) {
 	// Without the snapshot the logs stay and grow; the next roll tries again.
-	if saveSnapshot(s.m, s.cfg.DataDir, number, content) == nil {
+	switch {
+	case s.m.Failpoint("fault/coord/snapshot-unsaved"):
+	case saveSnapshot(s.m, s.cfg.DataDir, number, content) != nil:
+		s.m.Mark("mark/coord/snapshot-failed")
+	case !s.m.Failpoint("fault/coord/logs-kept"):
 		removeBelow(s.m, s.cfg.DataDir, number)
 	}
 	s.lock.Lock()

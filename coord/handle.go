@@ -67,6 +67,9 @@ func (s *Server) handle(r *request) {
 			return
 		}
 		s.notices = s.watches.Rearm(s.state.Tree, c.id, r.watches, s.notices[:0])
+		if len(s.notices) > 0 {
+			s.m.Mark("mark/coord/missed-event-told")
+		}
 		s.notify()
 		s.reply(c, r, &jute.Reply{})
 	default:

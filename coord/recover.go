@@ -45,6 +45,7 @@ func openStore(m machine.Machine, dir string, id, members uint64) (*store, *reco
 	}
 	r.id, r.members = id, members
 	s := &store{m: m, dir: dir}
+	m.Failpoint("fault/coord/recover-slow")
 	now := r.image
 	now.tail, now.state = r.log.entries, r.state.Append(nil)
 	if err := saveSnapshot(m, dir, r.last+1, now.encode(r.last+1)); err != nil {
@@ -53,7 +54,9 @@ func openStore(m machine.Machine, dir string, id, members uint64) (*store, *reco
 	if err := s.begin(r.last + 1); err != nil {
 		return nil, nil, err
 	}
-	removeBelow(m, dir, r.last+1)
+	if !m.Failpoint("fault/coord/recovered-logs-kept") {
+		removeBelow(m, dir, r.last+1)
+	}
 	return s, r, nil
 }
 
@@ -98,6 +101,12 @@ func readStore(m machine.Machine, dir string) (*recovered, error) {
 		}
 		if torn, err = r.replay(m, path.Join(dir, f.name), f.number); err != nil {
 			return nil, err
+		}
+		if torn != "" {
+			m.Mark("mark/coord/recovered-torn-log")
+		}
+		if next > snap {
+			m.Mark("mark/coord/recovered-many-logs")
 		}
 		next++
 	}

@@ -333,14 +333,24 @@ func (s *Server) snapshot() (*raftpb.Snapshot, error) {
 
 // maybeRoll begins a new log when the open one is long, and saves the snapshot before it in a task of its own: requests need not wait for it.
 func (s *Server) maybeRoll() error {
-	if s.entries < s.cfg.SnapshotEvery && s.bytes < maxLogBytes || s.rolling {
+	full := s.entries >= s.cfg.SnapshotEvery || s.bytes >= maxLogBytes
+	switch {
+	case s.rolling:
+		return nil
+	case full && s.m.Failpoint("fault/coord/roll-late"):
+		return nil
+	case !full && (s.entries == 0 || !s.m.Failpoint("fault/coord/roll-early")):
 		return nil
 	}
 	s.lock.Lock()
 	busy := s.snapshotting || s.stopping
 	s.lock.Unlock()
 	if busy {
+		s.m.Mark("mark/coord/roll-while-saving")
 		return nil
+	}
+	if len(s.attached) > 0 {
+		s.m.Mark("mark/coord/snapshot-with-sessions")
 	}
 	term, err := s.log.Term(s.applied)
 	if err != nil {

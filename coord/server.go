@@ -185,6 +185,7 @@ func (s *Server) spawn(name string, fn func()) {
 func (s *Server) accept() {
 	for {
 		nc, err := s.listener.Accept()
+		refused := s.m.Failpoint("fault/coord/accept") // as if there were too many
 		s.lock.Lock()
 		if s.stopping {
 			s.lock.Unlock()
@@ -199,7 +200,7 @@ func (s *Server) accept() {
 			s.m.Sleep(s.cfg.TickTime / 10)
 			continue
 		}
-		if len(s.conns) >= maxConns {
+		if len(s.conns) >= maxConns || refused {
 			s.lock.Unlock()
 			nc.Close()
 			continue

@@ -13,6 +13,9 @@ import (
 func (s *Server) admit(r *request) bool {
 	c, ask := r.from, &r.connect
 	switch {
+	case s.m.Failpoint("fault/coord/connect"):
+		s.end(c, closesNow)
+		return false
 	case ask.SessionID != 0 && r.hasPassword:
 		r.command = replica.Command{Kind: replica.Attach, Session: ask.SessionID, Password: r.password}
 	case ask.SessionID != 0:
@@ -38,9 +41,13 @@ func (s *Server) welcome(r *request, o *replica.Outcome) {
 	case o.Fenced:
 		s.refuse(c, ask)
 	case ask.LastZxid > s.state.Tree.Zxid():
+		s.m.Mark("mark/coord/client-saw-more")
 		// The client has seen a later state, so this one is not the one to show it. It may try another server.
 		s.end(c, closesNow)
 	default:
+		if o.Command.Kind == replica.Attach {
+			s.m.Mark("mark/coord/session-goes-on")
+		}
 		c.id, c.seat = o.Session, o.Seat
 		s.attached[o.Session] = c
 		s.lock.Lock()
@@ -53,6 +60,7 @@ func (s *Server) welcome(r *request, o *replica.Outcome) {
 
 // refuse tells a client that its session is gone.
 func (s *Server) refuse(c *conn, ask *jute.ConnectRequest) {
+	s.m.Mark("mark/coord/session-unknown")
 	s.greetClient(c, &jute.ConnectReply{HasReadOnly: ask.HasReadOnly, Password: make([]byte, jute.PasswordLen)})
 	s.end(c, closesAfter)
 }
@@ -108,6 +116,7 @@ func (s *Server) hearOf(sessions []int64) {
 func (s *Server) expireFrom(now time.Duration) {
 	s.expiry = tree.NewExpiry(s.cfg.TickTime / 10)
 	for _, id := range s.state.Tree.Sessions() {
+		s.m.Mark("mark/coord/recovered-session")
 		timeout, _, _ := s.state.Tree.Session(id)
 		s.expiry.Add(id, timeout, now)
 	}
@@ -149,9 +158,11 @@ func (s *Server) expire(session int64) {
 		s.expiry.Remove(session)
 	}
 	s.lock.Unlock()
-	if late {
-		s.late = append(s.late, session)
+	if !late {
+		s.m.Mark("mark/coord/expiry-called-off")
+		return
 	}
+	s.late = append(s.late, session)
 }
 
 // proposeLate proposes the end of sessions that are late.
@@ -192,6 +203,7 @@ func (s *Server) arm() {
 
 // checkDeadlines is what the timer does. A timer that fires early (its session was heard of) costs a look and is set anew.
 func (s *Server) checkDeadlines() {
+	s.m.Failpoint("fault/coord/expiry-late")
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if s.stopping || s.expiry == nil {

@@ -53,6 +53,8 @@ type store struct {
 	synced int64  // bytes of the log that are durable
 	sum    uint32 // CRC of the last record
 	buf    []byte // records not yet written
+
+	unsynced int // entries in buf
 }
 
 func logName(number uint64) string  { return fmt.Sprintf("log.%016x", number) }
@@ -68,6 +70,7 @@ func (s *store) append(hard hardState, applied uint64, entries []*raftpb.Entry) 
 	for _, e := range entries {
 		s.buf = appendEntry(s.buf, e)
 	}
+	s.unsynced += len(entries)
 	payload := s.buf[start+recHeader:]
 	head := s.buf[start : start+recHeader]
 	binary.BigEndian.PutUint32(head, uint32(len(payload)))
@@ -92,7 +95,7 @@ func (s *store) commit() error {
 	if err := s.file.Sync(); err != nil {
 		return fmt.Errorf("sync transaction log %s: %w", s.file.Name(), err)
 	}
-	s.synced = s.size
+	s.synced, s.unsynced = s.size, 0
 	if s.buf = s.buf[:0]; cap(s.buf) > 4<<20 {
 		s.buf = nil
 	}

@@ -74,24 +74,16 @@ func (f Fault) set() []string {
 			out = append(out, name)
 		}
 	}
-	add("target", f.Target != "")
-	add("peer", f.Peer != "")
-	add("way", f.Way != "")
-	add("for", f.For != quantity.Durations{})
-	add("every", f.Every != quantity.Durations{})
-	add("until", f.Until != quantity.Durations{})
-	add("latency", f.Latency != quantity.Durations{})
-	add("bandwidth", f.Bandwidth != quantity.Bandwidths{})
-	add("by", f.By != quantity.Durations{})
-	add("drift", f.Drift != quantity.Percents{})
-	add("op", f.Op != "")
-	add("path", f.Path != "")
-	add("place", f.Place != "")
-	add("probability", f.Probability != quantity.Percents{})
-	add("count", f.Count != quantity.Counts{})
-	add("factor", f.Factor != quantity.Counts{})
-	add("topic", f.Topic != "")
-	add("partitions", f.Partitions != quantity.Counts{})
+	for _, text := range []struct{ name, value string }{
+		{"target", f.Target}, {"peer", f.Peer}, {"way", f.Way}, {"how", f.How}, {"shape", f.Shape}, {"op", f.Op}, {"path", f.Path}, {"place", f.Place}, {"topic", f.Topic},
+	} {
+		add(text.name, text.value != "")
+	}
+	add("every", f.Every.Given())
+	add("until", f.Until.Given())
+	for _, r := range f.ranges() {
+		add(r.name, r.value.Given())
+	}
 	return out
 }
 
@@ -105,7 +97,13 @@ func (f Fault) checkTarget(field, target string, env Env, wrong complain) {
 		return
 	}
 	for _, t := range list {
+		if f.Kind == Start && field == "target" {
+			f.checkStart(t, env, wrong)
+			continue
+		}
 		switch {
+		case t.rack > max(1, env.Racks):
+			wrong(field, "found %q, allowed is %s", t.text, rackNames(env))
 		case t.topic != "":
 			i := slices.IndexFunc(env.Topics, func(info TopicInfo) bool { return info.Name == t.topic })
 			if i < 0 {
@@ -113,37 +111,61 @@ func (f Fault) checkTarget(field, target string, env Env, wrong complain) {
 			} else if int(t.partition) >= env.Topics[i].Partitions {
 				wrong(field, "found partition %d of %s, allowed is 0 to %d", t.partition, t.topic, env.Topics[i].Partitions-1)
 			}
-		case t.any != "" && f.Kind == Start && field == "target":
-			if len(env.Spare) == 0 {
-				wrong(field, "found %q, but no group has spare consumers to start", t.text)
-			}
-		case t.any == "" && !strings.HasSuffix(t.text, "-*") && !slices.Contains(env.Machines[t.role], t.text):
+		case t.any == "" && t.rack == 0 && !strings.HasSuffix(t.text, "-*") && !slices.Contains(env.Machines[t.role], t.text):
 			names := env.Machines[t.role]
 			if len(names) == 0 {
 				wrong(field, "found %q, but there is no machine of that role", t.text)
 			} else {
 				wrong(field, "found %q, allowed is %s to %s", t.text, names[0], names[len(names)-1])
 			}
-		case f.Kind == Start && t.any == "" && !slices.Contains(env.Spare, t.text):
-			wrong(field, "found %q, allowed are spare consumers: %s", t.text, strings.Join(env.Spare, ", "))
 		}
 	}
 }
 
+// checkStart looks at a machine that a start fault is to start.
+func (f Fault) checkStart(t term, env Env, wrong complain) {
+	role := t.role
+	if t.any != "" {
+		role = t.any
+	}
+	spares := env.spares(role)
+	switch {
+	case t.rack > 0 || t.any == rackRole || t.topic != "" || role != "broker" && role != "consumer":
+		wrong("target", "found %q, allowed are spare brokers and consumers", t.text)
+	case len(spares) == 0:
+		wrong("target", "found %q, but there is no spare %s to start", t.text, role)
+	case t.any == "" && !strings.HasSuffix(t.text, "-*") && !slices.Contains(spares, t.text):
+		wrong("target", "found %q, allowed are spare machines: %s", t.text, strings.Join(spares, ", "))
+	case role == "broker" && f.For.Given():
+		wrong("for", "found %v, allowed is none for a spare broker: it stays, for partitions may be placed on it", f.For)
+	}
+}
+
+func rackNames(env Env) string {
+	if env.Racks <= 1 {
+		return "rack-1"
+	}
+	return fmt.Sprintf("rack-1 to rack-%d", env.Racks)
+}
+
 func (f Fault) checkValues(env Env, wrong complain) {
-	if f.Kind == SlowLink && f.Latency == (quantity.Durations{}) && f.Bandwidth == (quantity.Bandwidths{}) {
-		wrong("", "a slow-link needs latency, bandwidth or both")
+	if f.Kind == SlowLink && !f.Latency.Given() && !f.Bandwidth.Given() && !f.Spread.Given() {
+		wrong("", "a slow-link needs latency, spread or bandwidth")
 	}
-	if f.Place != "" && !slices.Contains(Places, f.Place) {
-		wrong("place", "found %q, allowed is %s%s", f.Place, strings.Join(Places, ", "), quantity.DidYouMean(f.Place, Places))
+	if f.Shape != "" && !f.Spread.Given() {
+		wrong("shape", "found without spread, allowed is both or spread alone")
 	}
-	if f.Until != (quantity.Durations{}) && f.Every == (quantity.Durations{}) {
+	if f.Kind == ShortDisk && !slices.Contains([]string{"", "data", "read", "write"}, f.Op) {
+		wrong("op", "found %q, allowed for a disk-short is data, read or write", f.Op)
+	}
+	f.checkPlace(wrong)
+	if f.Until.Given() && !f.Every.Given() {
 		wrong("until", "found without every, allowed is both or none")
 	}
-	if f.Until != (quantity.Durations{}) && f.Until.Max < f.At.Min {
+	if f.Until.Given() && f.Until.Max < f.At.Min {
 		wrong("until", "found %v, allowed is a time after the fault begins (%v)", f.Until, f.At)
 	}
-	if f.Every != (quantity.Durations{}) && f.Until == (quantity.Durations{}) && env.Load == 0 {
+	if f.Every.Given() && !f.Until.Given() && env.Load == 0 {
 		wrong("every", "found without until, which is needed where the length of the load is not known")
 	}
 	if n := f.repeats(env); n > maxRepeats {
@@ -162,11 +184,11 @@ func (f Fault) checkValues(env Env, wrong complain) {
 
 // repeats is how often the fault comes again at most.
 func (f Fault) repeats(env Env) int64 {
-	if f.Every == (quantity.Durations{}) {
+	if !f.Every.Given() {
 		return 0
 	}
 	end := env.Load
-	if f.Until != (quantity.Durations{}) {
+	if f.Until.Given() {
 		end = f.Until.Max.D()
 	}
 	return int64(max(0, end-f.At.Min.D()) / max(time.Nanosecond, f.Every.Min.D()))
@@ -176,7 +198,7 @@ func (f Fault) repeats(env Env) int64 {
 func (p Plan) Most(env Env) int64 {
 	var sum int64
 	for _, f := range p {
-		sum += 1 + min(f.repeats(env), maxRepeats)
+		sum += (1 + min(f.repeats(env), maxRepeats)) * f.width(env)
 	}
 	return sum
 }
@@ -190,7 +212,7 @@ func (f Fault) alone() bool {
 	p, err := terms(f.Peer)
 	named := func(list []term) bool { // one machine, again and again
 		return !slices.ContainsFunc(list, func(t term) bool {
-			return t.any != "" || t.topic != "" || strings.HasSuffix(t.text, "-*") || t.text != list[0].text
+			return t.any != "" || t.topic != "" || t.rack > 0 || strings.HasSuffix(t.text, "-*") || t.text != list[0].text
 		})
 	}
 	return err == nil && named(t) && named(p) && t[0].text == p[0].text

@@ -15,6 +15,7 @@ import (
 type Env struct {
 	Machines map[string][]string // by role, in order, spares included
 	Spare    []string            // machines that only a start fault starts
+	Racks    int                 // over how many racks the machines are spread, see [Rack]; 0: one
 	Topics   []TopicInfo
 	Load     time.Duration // how long the load lasts; 0: not known
 	Session  time.Duration // the longest session time-out
@@ -29,9 +30,9 @@ type TopicInfo struct {
 // maxRepeats bounds how many faults one line can make; a misprint must not fill the memory.
 const maxRepeats = 10_000
 
-// Draw makes the plan concrete: every range is replaced by a value, "any role" by a machine, and a repeated fault by its repetitions.
-// Each fault draws from a stream of its own. Faults for machines that this world does not have, those between a machine and itself, and
-// those after the end of its load, are left out. The result is ordered by begin.
+// Draw makes the plan concrete: every range is replaced by a value, "any role" by a machine, a repeated fault by its repetitions, and one that
+// visits machine after machine by one for each. Each fault draws from a stream of its own. Faults for machines that this world does not have, those
+// between a machine and itself, and those after the end of its load, are left out. The result is ordered by begin.
 func (p Plan) Draw(seed uint64, env Env) Plan {
 	var out Plan
 	for i, f := range p {
@@ -50,7 +51,7 @@ func (p Plan) Draw(seed uint64, env Env) Plan {
 				break // in this world the load ends before
 			}
 			if one.fix(seed, fmt.Sprintf("%d/%d", i, n), env) {
-				out = append(out, one)
+				out = append(out, one.visits(sim.NewStream(seed, "faults/visits", fmt.Sprintf("%d/%d", i, n)), env)...)
 			}
 			if every == (quantity.Durations{}) {
 				break
@@ -68,16 +69,9 @@ func (p Plan) Draw(seed uint64, env Env) Plan {
 // fix draws the fields of one fault and reports whether there is a target for it.
 func (f *Fault) fix(seed uint64, entity string, env Env) bool {
 	rng := func(field string) *rand.Rand { return sim.NewStream(seed, "faults/"+field, entity) }
-	for _, field := range []struct {
-		name  string
-		value interface {
-			Fixed() bool
-			Fix(*rand.Rand)
-		}
-	}{{"for", &f.For}, {"latency", &f.Latency}, {"bandwidth", &f.Bandwidth}, {"by", &f.By}, {"drift", &f.Drift},
-		{"probability", &f.Probability}, {"count", &f.Count}, {"factor", &f.Factor}, {"partitions", &f.Partitions}} {
-		if !field.value.Fixed() {
-			field.value.Fix(rng(field.name))
+	for _, r := range f.ranges() {
+		if !r.value.Fixed() {
+			r.value.Fix(rng(r.name))
 		}
 	}
 	if f.Target != "" {
@@ -91,6 +85,30 @@ func (f *Fault) fix(seed uint64, entity string, env Env) bool {
 		}
 	}
 	return !f.alone()
+}
+
+// quantities is a field of a fault that may be a range.
+type quantities struct {
+	name  string
+	value interface {
+		Fixed() bool
+		Fix(*rand.Rand)
+		Given() bool
+	}
+}
+
+// ranges lists the fields that are drawn for each fault; when it begins and comes again is drawn apart from them.
+func (f *Fault) ranges() []quantities {
+	return []quantities{
+		{"for", &f.For}, {"gap", &f.Gap}, {"latency", &f.Latency}, {"spread", &f.Spread}, {"bandwidth", &f.Bandwidth}, {"by", &f.By}, {"drift", &f.Drift},
+		{"probability", &f.Probability}, {"count", &f.Count}, {"free", &f.Free}, {"after", &f.After}, {"factor", &f.Factor},
+		{"partitions", &f.Partitions},
+	}
+}
+
+// fixed tells whether every field has one value.
+func (f *Fault) fixed() bool {
+	return !slices.ContainsFunc(f.ranges(), func(q quantities) bool { return !q.value.Fixed() })
 }
 
 func (p Plan) sort() {

@@ -2,13 +2,12 @@ package faults
 
 import (
 	"slices"
-	"time"
 
 	"faultline/faults/quantity"
 )
 
 // effect puts one fault into effect on the machines that it hits. It returns what ends it (nil: it is over at once), and false when it hit nothing.
-type effect func(f Fault, hit []string) (end func(), ok bool)
+type effect func(f Fault, number int, hit []string) (end Heal, ok bool)
 
 func (in *Injection) effects() map[Kind]effect {
 	return map[Kind]effect{
@@ -16,13 +15,18 @@ func (in *Injection) effects() map[Kind]effect {
 		PowerLoss:     in.down(in.target.PowerLoss),
 		Stop:          in.stop,
 		Start:         in.start,
+		ReplaceDisk:   in.down(in.replace),
 		Pause:         in.pause,
+		Freeze:        in.freeze,
 		Partition:     in.cut,
 		Isolate:       in.cut,
 		SessionExpiry: in.cut,
 		SlowLink:      in.link,
 		Clog:          in.link,
+		Loss:          in.link,
+		Corruption:    in.link,
 		Reset:         in.reset,
+		Cut:           in.reset,
 		ClockJump:     in.jump,
 		ClockDrift:    in.drift,
 		DiskErrors:    in.disk(DiskError),
@@ -30,6 +34,9 @@ func (in *Injection) effects() map[Kind]effect {
 		ShortDisk:     in.disk(DiskShort),
 		SlowDisk:      in.disk(DiskSlow),
 		StalledDisk:   in.disk(DiskStall),
+		BitRot:        in.disk(DiskRot),
+		Misdirected:   in.disk(DiskMisdirect),
+		LyingDisk:     in.disk(DiskLie),
 		SlowCPU:       in.cpu,
 		AddPartitions: in.administer,
 		CreateTopic:   in.administer,
@@ -39,43 +46,63 @@ func (in *Injection) effects() map[Kind]effect {
 
 // down holds machines down by the given blow. It also strikes one that is down already: a regular stop may be under way, a page cache may be left to lose.
 func (in *Injection) down(blow func(machine string)) effect {
-	return func(_ Fault, hit []string) (func(), bool) {
+	return func(_ Fault, _ int, hit []string) (Heal, bool) {
 		hit = in.living(hit)
 		for _, m := range hit {
 			in.hold(m)
 			blow(m)
 		}
-		return in.release(hit), len(hit) > 0
+		return untold(in.release(hit)), len(hit) > 0
 	}
 }
 
+// replace is the blow that leaves an empty disk behind.
+func (in *Injection) replace(machine string) {
+	in.target.PowerLoss(machine)
+	in.target.WipeDisk(machine)
+}
+
+// untold makes an end of which there is nothing to tell.
+func untold(end func()) Heal {
+	return func() Toll { end(); return Toll{} }
+}
+
 // stop ends processes regularly. A paused process would not hear of it, a dead one neither.
-func (in *Injection) stop(_ Fault, hit []string) (func(), bool) {
+func (in *Injection) stop(_ Fault, _ int, hit []string) (Heal, bool) {
 	hit = slices.DeleteFunc(in.living(hit), func(m string) bool { return in.states[m].down > 0 || in.states[m].pauses > 0 })
 	for _, m := range hit {
 		in.hold(m)
 		in.target.StopProcess(m)
 	}
 	up := in.release(hit)
-	return func() {
+	return untold(func() {
 		for _, m := range hit {
 			if in.states[m].down == 1 {
 				in.target.Crash(m) // the patience of a service manager is over: a stop that is still under way is cut short
 			}
 		}
 		up()
-	}, len(hit) > 0
+	}), len(hit) > 0
 }
 
-// hold notes one more fault that wants the machine down. The pauses of this life are over.
+// hold notes one more fault that wants the machine down.
 func (in *Injection) hold(machine string) {
+	in.wake(machine)
+	in.states[machine].down++
+}
+
+// wake ends the machine's pauses and freezes, because its process does not live on.
+func (in *Injection) wake(machine string) {
 	s := in.states[machine]
+	if s.freezes > 0 {
+		s.freezes = 0
+		in.target.Thaw(machine)
+	}
 	if s.pauses > 0 {
 		s.pauses = 0
 		in.target.Resume(machine)
 	}
 	s.life++
-	s.down++
 }
 
 func (in *Injection) release(hit []string) func() {
@@ -95,7 +122,7 @@ func (in *Injection) living(hit []string) []string {
 	return slices.DeleteFunc(slices.Clone(hit), func(m string) bool { return in.target.Spare(m) && !in.states[m].started })
 }
 
-func (in *Injection) start(f Fault, hit []string) (func(), bool) {
+func (in *Injection) start(_ Fault, _ int, hit []string) (Heal, bool) {
 	hit = slices.DeleteFunc(slices.Clone(hit), func(m string) bool { return !in.target.Spare(m) || in.states[m].started })
 	for _, m := range hit {
 		s := in.states[m]
@@ -108,26 +135,30 @@ func (in *Injection) start(f Fault, hit []string) (func(), bool) {
 		}
 		in.target.Restart(m)
 	}
-	return func() {
+	return untold(func() {
 		if in.healed {
 			return // who joined may stay
 		}
 		for _, m := range hit {
-			s := in.states[m]
-			s.started = false
-			if s.pauses > 0 {
-				s.pauses = 0
-				in.target.Resume(m)
-			}
-			s.life++
-			if s.down == 0 {
+			in.states[m].started = false
+			in.wake(m)
+			if in.states[m].down == 0 {
 				in.target.StopProcess(m)
 			}
 		}
-	}, len(hit) > 0
+	}), len(hit) > 0
 }
 
-func (in *Injection) pause(_ Fault, hit []string) (func(), bool) {
+// pause holds processes. A frozen machine's process is paused for both.
+func (in *Injection) pause(_ Fault, _ int, hit []string) (Heal, bool) {
+	return in.still(hit, false)
+}
+
+func (in *Injection) freeze(_ Fault, _ int, hit []string) (Heal, bool) {
+	return in.still(hit, true)
+}
+
+func (in *Injection) still(hit []string, whole bool) (Heal, bool) {
 	hit = slices.DeleteFunc(in.living(hit), func(m string) bool { return in.states[m].down > 0 })
 	lives := make([]int, len(hit))
 	for i, m := range hit {
@@ -136,18 +167,28 @@ func (in *Injection) pause(_ Fault, hit []string) (func(), bool) {
 		if s.pauses++; s.pauses == 1 {
 			in.target.Pause(m)
 		}
+		if whole {
+			if s.freezes++; s.freezes == 1 {
+				in.target.Freeze(m)
+			}
+		}
 	}
-	return func() {
+	return untold(func() {
 		for i, m := range hit {
 			s := in.states[m]
 			if s.life != lives[i] {
 				continue
 			}
+			if whole {
+				if s.freezes--; s.freezes == 0 {
+					in.target.Thaw(m)
+				}
+			}
 			if s.pauses--; s.pauses == 0 {
 				in.target.Resume(m)
 			}
 		}
-	}, len(hit) > 0
+	}), len(hit) > 0
 }
 
 // sides are the machines on both sides of a network fault. Nobody is on both.
@@ -163,7 +204,7 @@ func (in *Injection) sides(f Fault, hit []string) (a, b []string) {
 	return hit, slices.DeleteFunc(slices.Clone(b), func(m string) bool { return slices.Contains(hit, m) })
 }
 
-func (in *Injection) cut(f Fault, hit []string) (func(), bool) {
+func (in *Injection) cut(f Fault, _ int, hit []string) (Heal, bool) {
 	a, b := in.sides(f, hit)
 	if len(b) == 0 {
 		return nil, false
@@ -174,39 +215,52 @@ func (in *Injection) cut(f Fault, hit []string) (func(), bool) {
 	return in.target.Partition(a, b, f.Way != "out"), true
 }
 
-func (in *Injection) link(f Fault, hit []string) (func(), bool) {
+func (in *Injection) link(f Fault, number int, hit []string) (Heal, bool) {
 	a, b := in.sides(f, hit)
 	if len(b) == 0 {
 		return nil, false
 	}
-	rule := Link{Latency: f.Latency.V().D(), Bandwidth: int64(f.Bandwidth.V()), Clog: f.Kind == Clog}
+	rule := Link{
+		Latency: f.Latency.V().D(), Spread: f.Spread.V().D(), HeavyTail: f.Shape == "heavy-tail", Bandwidth: int64(f.Bandwidth.V()),
+		After: int64(f.After.V()), Clog: f.Kind == Clog,
+	}
+	switch f.Kind {
+	case Loss:
+		rule.Loss = f.Probability.V().PPM()
+	case Corruption:
+		rule.Corrupt = f.Probability.V().PPM()
+	}
 	if rule.Bandwidth == quantity.Endless {
 		rule.Bandwidth = 0
 	}
-	var heals []func()
+	var heals []Heal
 	if f.Way != "in" {
-		heals = append(heals, in.target.Link(a, b, rule))
+		heals = append(heals, in.target.Link(a, b, number, rule))
 	}
 	if f.Way != "out" {
-		heals = append(heals, in.target.Link(b, a, rule))
+		heals = append(heals, in.target.Link(b, a, number, rule))
 	}
-	return all(heals), true
+	return Heals(heals...), true
 }
 
-func (in *Injection) reset(f Fault, hit []string) (func(), bool) {
+func (in *Injection) reset(f Fault, _ int, hit []string) (Heal, bool) {
 	a, b := in.sides(f, hit)
-	in.target.Reset(a, b)
+	if f.Kind == Cut {
+		in.target.Cut(a, b, int64(f.After.V()))
+	} else {
+		in.target.Reset(a, b)
+	}
 	return nil, len(b) > 0
 }
 
-func (in *Injection) jump(f Fault, hit []string) (func(), bool) {
+func (in *Injection) jump(f Fault, _ int, hit []string) (Heal, bool) {
 	for _, m := range hit {
 		in.target.ClockJump(m, f.By.V().D())
 	}
 	return nil, true
 }
 
-func (in *Injection) drift(f Fault, hit []string) (func(), bool) {
+func (in *Injection) drift(f Fault, _ int, hit []string) (Heal, bool) {
 	add := func(ppm int64) {
 		for _, m := range hit {
 			s := in.states[m]
@@ -215,37 +269,30 @@ func (in *Injection) drift(f Fault, hit []string) (func(), bool) {
 		}
 	}
 	add(f.Drift.V().PPM())
-	return func() { add(-f.Drift.V().PPM()) }, true
+	return untold(func() { add(-f.Drift.V().PPM()) }), true
 }
 
 func (in *Injection) disk(what DiskEffect) effect {
-	return func(f Fault, hit []string) (func(), bool) {
-		d := DiskFault{Effect: what, Path: f.Path, PPM: f.Probability.V().PPM(), Count: int64(f.Count.V()), Latency: f.Latency.V().D()}
-		switch f.Op {
-		case "read":
-			d.Op = OpRead
-		case "write":
-			d.Op = OpWrite
-		case "fsync":
-			d.Op = OpSync
-		default:
-			d.Op = OpAll
+	return func(f Fault, number int, hit []string) (Heal, bool) {
+		d := DiskFault{
+			Effect: what, Op: diskOps[f.Op], Path: f.Path, PPM: f.Probability.V().PPM(), Count: int64(f.Count.V()), Latency: f.Latency.V().D(),
+			Free: int64(f.Free.V()),
 		}
 		if d.PPM == 0 {
 			d.PPM = 1_000_000
 		}
-		var heals []func()
+		var heals []Heal
 		for _, m := range hit {
-			heals = append(heals, in.target.Disk(m, d))
+			heals = append(heals, in.target.Disk(m, number, d))
 		}
-		return all(heals), true
+		return Heals(heals...), true
 	}
 }
 
 // maxSlow bounds the product of overlapping CPU factors.
 const maxSlow = 1_000_000
 
-func (in *Injection) cpu(f Fault, hit []string) (func(), bool) {
+func (in *Injection) cpu(f Fault, _ int, hit []string) (Heal, bool) {
 	factor := int64(f.Factor.V())
 	set := func(m string) {
 		product := int64(1)
@@ -258,39 +305,17 @@ func (in *Injection) cpu(f Fault, hit []string) (func(), bool) {
 		in.states[m].slow = append(in.states[m].slow, factor)
 		set(m)
 	}
-	return func() {
+	return untold(func() {
 		for _, m := range hit {
 			s := in.states[m]
 			i := slices.Index(s.slow, factor)
 			s.slow = slices.Delete(s.slow, i, i+1)
 			set(m)
 		}
-	}, true
+	}), true
 }
 
-// misfortune is an active misfortune at one place.
-type misfortune struct {
-	ppm     int64
-	latency time.Duration
-}
-
-func (in *Injection) misfortune(f Fault, _ []string) (func(), bool) {
-	m := &misfortune{f.Probability.V().PPM(), f.Latency.V().D()}
-	in.places[f.Place] = append(in.places[f.Place], m)
-	in.target.Misfortune(f.Place, m.ppm, m.latency)
-	return func() {
-		left := slices.DeleteFunc(in.places[f.Place], func(o *misfortune) bool { return o == m })
-		in.places[f.Place] = left
-		if len(left) == 0 {
-			in.target.Misfortune(f.Place, 0, 0)
-			return
-		}
-		last := left[len(left)-1]
-		in.target.Misfortune(f.Place, last.ppm, last.latency)
-	}, true
-}
-
-func (in *Injection) administer(f Fault, _ []string) (func(), bool) {
+func (in *Injection) administer(f Fault, _ int, _ []string) (Heal, bool) {
 	if f.Kind == AddPartitions {
 		in.target.AddPartitions(f.Topic, int32(f.Partitions.V()))
 	} else {
@@ -299,11 +324,13 @@ func (in *Injection) administer(f Fault, _ []string) (func(), bool) {
 	return nil, true
 }
 
-// all ends several effects, each once.
-func all(heals []func()) func() {
-	return func() {
+// Heals ends several effects and adds up what they did.
+func Heals(heals ...Heal) Heal {
+	return func() Toll {
+		var sum Toll
 		for _, heal := range heals {
-			heal()
+			sum = sum.Add(heal())
 		}
+		return sum
 	}
 }

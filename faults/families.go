@@ -134,8 +134,8 @@ func drawSlowCPU(d *drawer) Fault {
 }
 
 func drawChurn(d *drawer) Fault {
-	if len(d.env.Spare) > 0 && d.rng.IntN(2) == 0 {
-		f := hit(Start, d.env.Spare[d.rng.IntN(len(d.env.Spare))])
+	if spares := d.env.spares("consumer"); len(spares) > 0 && d.rng.IntN(2) == 0 {
+		f := hit(Start, spares[d.rng.IntN(len(spares))])
 		if d.rng.IntN(2) == 0 {
 			f.For = d.span(200*ms, 5*sc)
 		}
@@ -143,14 +143,6 @@ func drawChurn(d *drawer) Fault {
 	}
 	f := hit(Stop, d.one("consumer", "consumer", "consumer", "broker"))
 	f.For = d.span(50*ms, 4*sc)
-	return f
-}
-
-func drawMisfortune(d *drawer) Fault {
-	f := Fault{Kind: Misfortune, Place: Places[d.rng.IntN(len(Places))], For: d.span(500*ms, 6*sc), Probability: d.percent(1, 30)}
-	if d.rng.IntN(2) == 0 {
-		f.Latency = d.span(1*ms, 100*ms)
-	}
 	return f
 }
 
@@ -171,4 +163,166 @@ func drawTopics(d *drawer) Fault {
 		return Fault{}
 	}
 	return Fault{Kind: CreateTopic, Topic: name, Partitions: quantity.Just(quantity.Count(1 + d.rng.IntN(4)))}
+}
+
+// mostOfOne bounds the faults that one draw of a family gives.
+const mostOfOne = 20
+
+func drawRack(d *drawer) Fault {
+	rack := fmt.Sprintf("%s-%d", rackRole, 1+d.rng.IntN(max(1, d.env.Racks)))
+	f := hit([]Kind{PowerLoss, PowerLoss, Isolate}[d.rng.IntN(3)], rack)
+	f.For = d.span(200*ms, 4*sc)
+	return f
+}
+
+// drawRolling restarts few machines one after the other: their number bounds how many faults it gives.
+func drawRolling(d *drawer) []Fault {
+	f := hit(RollingRestart, []string{"broker-*", "broker-*", "consumer-*", "coord-*, broker-*"}[d.rng.IntN(4)])
+	f.For, f.Gap = d.span(50*ms, 2*sc), d.span(50*ms, 1*sc)
+	f.How = []string{"", "crash", "power-loss"}[d.rng.IntN(3)]
+	return few(f.visits(d.rng, d.env))
+}
+
+func drawSwizzle(d *drawer) []Fault {
+	f := hit(SwizzleClog, d.some())
+	f.For, f.Gap = d.span(50*ms, 2*sc), d.span(10*ms, 500*ms)
+	return few(f.visits(d.rng, d.env))
+}
+
+func few(list []Fault) []Fault { return list[:min(len(list), mostOfOne)] }
+
+func drawFreeze(d *drawer) Fault {
+	f := hit(Freeze, d.one("broker", "broker", "consumer", "consumer", "coord", "producer"))
+	f.For = d.span(50*ms, 5*sc)
+	return f
+}
+
+func drawFlapping(d *drawer) []Fault {
+	f := hit(Isolate, d.one("broker", "broker", "consumer", "producer"))
+	if d.rng.IntN(2) == 0 {
+		f = hit(Partition, d.one("broker", "consumer"))
+		f.Peer = d.one("coord")
+	}
+	f.Way = d.way()
+	var out []Fault
+	at := quantity.Duration(0)
+	for range 2 + d.rng.IntN(8) {
+		f.At, f.For = quantity.Just(at), d.span(10*ms, 500*ms)
+		out = append(out, f)
+		at += f.For.V() + d.span(10*ms, 800*ms).V()
+	}
+	return out
+}
+
+func drawJitter(d *drawer) Fault {
+	f := hit(SlowLink, d.one("broker", "consumer", "producer", "coord"))
+	f.Way, f.For = d.way(), d.span(500*ms, 5*sc)
+	f.Latency, f.Spread = d.span(1*ms, 20*ms), d.span(10*ms, 2*sc)
+	f.Shape = []string{"uniform", "heavy-tail", "heavy-tail"}[d.rng.IntN(3)]
+	return f
+}
+
+func drawLoss(d *drawer) Fault {
+	f := hit(Loss, d.one("broker", "consumer", "producer", "coord"))
+	f.Way, f.For, f.Probability = d.way(), d.span(500*ms, 6*sc), d.percent(1, 30)
+	return f
+}
+
+func drawCut(d *drawer) Fault {
+	f := hit(Cut, d.one("broker", "broker", "consumer", "coord", "producer"))
+	f.After = quantity.Just(quantity.Bytes(1 + d.rng.IntN(8<<10)))
+	return f
+}
+
+func drawDiskEntry(d *drawer) Fault {
+	f := hit(DiskErrors, d.one("broker", "broker", "coord"))
+	f.Op = []string{"open", "create", "mkdir", "remove", "rename", "readdir", "stat", "syncdir", "truncate", "all"}[d.rng.IntN(10)]
+	f.For = d.span(100*ms, 3*sc)
+	if d.rng.IntN(2) == 0 {
+		f.Count = quantity.Just(quantity.Count(1 + d.rng.IntN(3)))
+	} else {
+		f.Probability = d.percent(1, 30)
+	}
+	return f
+}
+
+func drawDiskBudget(d *drawer) Fault {
+	f := hit(FullDisk, d.one("broker", "broker", "coord"))
+	f.For, f.Free = d.span(500*ms, 5*sc), quantity.Just(quantity.Bytes(4<<10)<<d.rng.IntN(7))
+	return f
+}
+
+func drawDiskHiccup(d *drawer) Fault {
+	f := hit(StalledDisk, d.one("broker", "broker", "coord"))
+	f.Op = []string{"", "fsync", "write", "read", "all"}[d.rng.IntN(5)]
+	f.For, f.Count = d.span(100*ms, 3*sc), quantity.Just(quantity.Count(1+d.rng.IntN(3)))
+	return f
+}
+
+// drawBrokers starts a spare broker and, a little later, gives it something to lead.
+func drawBrokers(d *drawer) []Fault {
+	spares := d.env.spares("broker")
+	if len(spares) == 0 {
+		return nil
+	}
+	out := []Fault{hit(Start, spares[d.rng.IntN(len(spares))])}
+	grow := Fault{Kind: CreateTopic, Topic: fmt.Sprintf("wide-%d", d.number), Partitions: quantity.Just(quantity.Count(2 + d.rng.IntN(6)))}
+	if len(d.env.Topics) > 0 && d.rng.IntN(2) == 0 {
+		t := d.env.Topics[d.rng.IntN(len(d.env.Topics))]
+		grow = Fault{Kind: AddPartitions, Topic: t.Name, Partitions: quantity.Just(quantity.Count(min(maxGrowth, t.Partitions+1+d.rng.IntN(4))))}
+	} else if slices.ContainsFunc(d.env.Topics, func(t TopicInfo) bool { return t.Name == grow.Topic }) {
+		return out
+	}
+	grow.At = d.span(200*ms, 2*sc)
+	return append(out, grow)
+}
+
+func drawRot(d *drawer) Fault {
+	f := hit(BitRot, d.one("broker"))
+	f.For, f.Probability = d.span(500*ms, 5*sc), quantity.Just(quantity.Percent(100<<d.rng.IntN(10))) // 0.01% to 5%
+	f.Path = []string{"", "*.log", "*.log", "*.index"}[d.rng.IntN(4)]
+	return f
+}
+
+func drawMisdirect(d *drawer) Fault {
+	f := hit(Misdirected, d.one("broker"))
+	f.For = d.span(500*ms, 5*sc)
+	if d.rng.IntN(2) == 0 {
+		f.Count = quantity.Just(quantity.Count(1 + d.rng.IntN(3)))
+	} else {
+		f.Probability = d.percent(1, 20)
+	}
+	return f
+}
+
+// drawLie lets a disk lie, and mostly the power fail while it does or soon after: without that nobody would notice.
+func drawLie(d *drawer) []Fault {
+	f := hit(LyingDisk, d.one("broker"))
+	if f.Kind == "" {
+		return nil
+	}
+	f.For = d.span(500*ms, 5*sc)
+	out := []Fault{f}
+	if d.rng.IntN(4) > 0 {
+		p := hit(PowerLoss, f.Target)
+		p.At, p.For = d.span(100*ms, 5*sc), d.span(100*ms, 2*sc)
+		out = append(out, p)
+	}
+	return out
+}
+
+func drawReplace(d *drawer) Fault {
+	f := hit(ReplaceDisk, d.one("broker"))
+	f.For = d.span(200*ms, 3*sc)
+	return f
+}
+
+// headers is more than what precedes the records in a message between clients and brokers, mostly. What follows has a checksum.
+const headers = 1 << 10
+
+func drawWire(d *drawer) Fault {
+	f := hit(Corruption, d.one("producer", "consumer"))
+	f.Peer = d.one("broker")
+	f.Way, f.For, f.Probability, f.After = d.way(), d.span(500*ms, 4*sc), d.percent(1, 20), quantity.Just(quantity.Bytes(headers))
+	return f
 }

@@ -14,17 +14,30 @@ const (
 	Healed  = "heal"   // the heal phase ended it
 	Skipped = "skip"   // no machine to hit: not there, already down, a spare that nobody started
 	Instant = "strike" // it happens at once and has no end
+	LeftOut = "out"    // it would begin now, but was left out
 )
+
+// Note tells of a phase of a fault.
+type Note struct {
+	Number int    // of the fault in its plan, from 1
+	Line   string // the fault as its plan writes it
+	Phase  string
+	Fault  Fault
+	Hit    []string // machines that the fault hits
+	Peers  []string // of a fault between machines: those on the other side
+	Toll   Toll     // at the end: what it did
+}
 
 // Injection is a plan that is being put into effect.
 //
 // Faults on one machine compose. A machine is up again when the last of the faults that hold it down ended. A crash ends a pause of the
-// process; what does not run cannot be paused or stopped. A power loss also hits a machine whose process is down. Cuts, slow links and disk
+// process and lets a frozen machine go on; what does not run cannot be paused, frozen or stopped; a frozen machine whose freeze ends may still be paused. A power
+// loss also hits a machine whose process is down. Cuts, bad links and disk
 // faults add up; drifts add up within ±5%; CPU factors multiply; of the misfortunes at one place the latest counts; a fault that was ended or healed does not end a second time.
 type Injection struct {
 	clock  Clock
 	target Target
-	note   func(fault, phase string)
+	note   func(Note)
 	states map[string]*state
 	active []*active // in the order of their begin
 	places map[string][]*misfortune
@@ -34,7 +47,8 @@ type Injection struct {
 // state is what the faults hold of one machine.
 type state struct {
 	down    int  // faults that keep the process from running
-	pauses  int  // faults that keep it paused
+	pauses  int  // faults that keep it paused, also those that freeze the machine
+	freezes int  // faults that freeze the machine
 	life    int  // counts the times it went down: a pause of an earlier life has no end
 	started bool // of a spare: its start fault came
 	drift   int64
@@ -42,24 +56,40 @@ type state struct {
 }
 
 type active struct {
-	line string
-	end  func()
+	Note
+	end Heal
 }
 
-// Schedule puts a concrete plan (see [Plan.Draw]) into effect. note is called at each phase of each fault with the fault's own line; it may be nil.
-func (p Plan) Schedule(c Clock, t Target, note func(fault, phase string)) *Injection {
+// Schedule puts a concrete plan (see [Plan.Draw]) into effect. note is called at each phase of each fault; it may be nil. Faults with the
+// given numbers (from 1, in the order of the plan) are left out, which changes no decision about the others.
+func (p Plan) Schedule(c Clock, t Target, note func(Note), without ...int) *Injection {
 	in := &Injection{clock: c, target: t, note: note, states: map[string]*state{}, places: map[string][]*misfortune{}}
 	if in.note == nil {
-		in.note = func(string, string) {}
+		in.note = func(Note) {}
 	}
 	for _, m := range t.Machines("") {
 		in.states[m] = &state{}
 	}
-	for _, f := range p {
-		line := f.String()
-		c.At(f.At.V().D(), func() { in.begin(f, line) })
+	for i, f := range p {
+		n := Note{Number: i + 1, Line: f.String(), Fault: f}
+		out := slices.Contains(without, n.Number)
+		c.At(f.At.V().D(), func() {
+			if out {
+				in.tell(n, LeftOut)
+				return
+			}
+			in.begin(f, n)
+		})
 	}
 	return in
+}
+
+func (in *Injection) tell(n Note, phase string) {
+	if in.healed && phase != Healed {
+		return
+	}
+	n.Phase = phase
+	in.note(n)
 }
 
 // Held tells whether a fault wants the machine's process down. Whoever restarts processes that ended by themselves leaves such a machine alone.
@@ -72,7 +102,7 @@ func (in *Injection) Held(machine string) bool {
 func (in *Injection) Active() []string {
 	var out []string
 	for _, a := range in.active {
-		out = append(out, a.line)
+		out = append(out, a.Line)
 	}
 	return out
 }
@@ -85,32 +115,34 @@ func (in *Injection) HealAll() {
 	}
 }
 
-func (in *Injection) begin(f Fault, line string) {
+func (in *Injection) begin(f Fault, n Note) {
 	if in.healed {
 		return
 	}
-	for _, undrawn := range []interface{ Fixed() bool }{f.For, f.Latency, f.Bandwidth, f.By, f.Drift, f.Probability, f.Count, f.Factor, f.Partitions} {
-		if !undrawn.Fixed() {
-			panic("faults: " + line + " was not drawn")
-		}
+	if !f.fixed() {
+		panic("faults: " + n.Line + " was not drawn")
 	}
 	hit := machines(f.Target, in.target)
 	if len(hit) == 0 && f.Target != "" {
-		in.note(line, Skipped)
+		in.tell(n, Skipped)
 		return
+	}
+	n.Hit = hit
+	if info, _ := f.Kind.Info(); slices.Contains(info.Need, "peer") || slices.Contains(info.May, "peer") {
+		_, n.Peers = in.sides(f, hit)
 	}
 	effect := in.effects()[f.Kind]
-	end, ok := effect(f, hit)
+	end, ok := effect(f, n.Number, hit)
 	switch {
 	case !ok:
-		in.note(line, Skipped)
+		in.tell(n, Skipped)
 		return
 	case end == nil:
-		in.note(line, Instant)
+		in.tell(n, Instant)
 		return
 	}
-	in.note(line, Begun)
-	a := &active{line, end}
+	in.tell(n, Begun)
+	a := &active{n, end}
 	in.active = append(in.active, a)
 	if d := in.length(f, hit); d > 0 {
 		in.clock.At(f.At.V().D()+d, func() { in.end(a, Ended) })
@@ -135,6 +167,6 @@ func (in *Injection) end(a *active, phase string) {
 		return
 	}
 	in.active = slices.Delete(in.active, i, i+1)
-	in.note(a.line, phase)
-	a.end()
+	a.Toll = a.end()
+	in.tell(a.Note, phase)
 }

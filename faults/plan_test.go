@@ -1,10 +1,6 @@
 package faults
 
 import (
-	"io/fs"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +10,9 @@ import (
 	"pgregory.net/rapid"
 
 	"faultline/faults/quantity"
+	"faultline/faults/sites"
 	"faultline/faults/strict"
+	"faultline/sim"
 )
 
 type planFile struct {
@@ -28,14 +26,14 @@ func parsePlan(t require.TestingT, text string) Plan {
 	return f.Faults
 }
 
-// world is an Env for tests: brokers 1-3, coord-1, producers 1-2, consumers 1-4 of which 4 is spare, topic t with 4 partitions, 10 s of load.
+// world is an Env for tests: brokers 1-4 and consumers 1-4, of which 4 is spare, coord-1, producers 1-2, two racks, topic t with 4 partitions, 10 s of load.
 func world() Env {
 	return Env{
 		Machines: map[string][]string{
-			"broker": {"broker-1", "broker-2", "broker-3"}, "coord": {"coord-1"},
+			"broker": {"broker-1", "broker-2", "broker-3", "broker-4"}, "coord": {"coord-1"},
 			"producer": {"producer-1", "producer-2"}, "consumer": {"consumer-1", "consumer-2", "consumer-3", "consumer-4"},
 		},
-		Spare: []string{"consumer-4"}, Topics: []TopicInfo{{"t", 4}}, Load: 10 * time.Second, Session: 2 * time.Second,
+		Spare: []string{"broker-4", "consumer-4"}, Racks: 2, Topics: []TopicInfo{{"t", 4}}, Load: 10 * time.Second, Session: 2 * time.Second,
 	}
 }
 
@@ -50,6 +48,22 @@ func TestFaultPrintsAsTheLineThatMakesIt(t *testing.T) {
 		"{at: 1s, fault: disk-error, target: leader of t/0, op: fsync, path: \"**/*.log\", probability: 5%, count: 2}",
 		"{at: 1s, fault: slow-cpu, target: broker-*, factor: 10}",
 		"{at: 1s, fault: add-partitions, topic: t, partitions: 8}",
+		"{at: 1s, fault: rolling-restart, target: broker-*, for: 500ms, gap: 100ms, how: power-loss}",
+		"{at: 1s, fault: freeze, target: coord-1, for: 3s}",
+		"{at: 1s, fault: power-loss, target: rack-2, for: 1s}",
+		"{at: 1s, fault: isolate, target: any rack, for: 1s}",
+		"{at: 1s, fault: slow-link, target: broker-1, latency: 1ms, spread: 500ms, shape: heavy-tail}",
+		"{at: 1s, fault: swizzle-clog, target: broker-*, for: 1s, gap: 50ms}",
+		"{at: 1s, fault: loss, target: broker-1, peer: consumer-*, way: out, probability: 5%}",
+		"{at: 1s, fault: corruption, target: broker-1, peer: consumer-*, probability: 0.1%, after: 1KiB}",
+		"{at: 1s, fault: cut-connections, target: broker-1, after: 100B..4KiB}",
+		"{at: 1s, fault: bit-rot, target: broker-1, path: \"*.log\", probability: 0.05%, count: 3}",
+		"{at: 1s, fault: misdirected-write, target: broker-1, for: 2s, count: 1}",
+		"{at: 1s, fault: lying-disk, target: broker-1, for: 2s}",
+		"{at: 1s, fault: replace-disk, target: broker-1, for: 2s}",
+		"{at: 1s, fault: disk-full, target: broker-1, free: 64KiB}",
+		"{at: 1s, fault: disk-stall, target: broker-1, for: 2s, op: rename, count: 1}",
+		"{at: 1s, fault: start, target: any broker}",
 	} {
 		plan := parsePlan(t, "faults:\n  - "+line+"\n")
 		require.Equal(t, line, plan[0].String())
@@ -67,9 +81,12 @@ func anyFault(t *rapid.T) Fault {
 			fields = append(fields, m)
 		}
 	}
-	targets := []string{"broker-1", "broker-*", "any broker", "any consumer", "leader of t/3", "broker-1, consumer-2", "any coord, producer-*", "producer-2"}
+	if slices.Contains(fields, "shape") && !slices.Contains(fields, "spread") {
+		fields = append(fields, "spread")
+	}
+	targets := []string{"broker-1", "broker-*", "any broker", "any consumer", "leader of t/3", "broker-1, consumer-2", "any coord, producer-*", "producer-2", "rack-2", "any rack, coord-1"}
 	if info.Kind == Start {
-		targets = []string{"consumer-4", "any consumer"}
+		targets = []string{"consumer-4", "any consumer", "broker-4", "any broker"}
 	}
 	for _, name := range fields {
 		switch name {
@@ -95,9 +112,25 @@ func anyFault(t *rapid.T) Fault {
 		case "drift":
 			f.Drift = quantity.Just(quantity.Percent(rapid.Int64Range(-50_000, -1).Draw(t, "drift")))
 		case "op":
-			f.Op = rapid.SampledFrom([]string{"all", "read", "write", "fsync"}).Draw(t, "op")
+			ops := []string{"data", "read", "write"}
+			if info.Kind != ShortDisk {
+				ops = append(ops, "all", "fsync", "truncate", "open", "create", "mkdir", "remove", "rename", "readdir", "stat", "syncdir")
+			}
+			f.Op = rapid.SampledFrom(ops).Draw(t, "op")
+		case "gap":
+			f.Gap = durations(t, "gap", time.Millisecond, time.Second)
+		case "how":
+			f.How = rapid.SampledFrom([]string{"stop", "crash", "power-loss"}).Draw(t, "how")
+		case "spread":
+			f.Spread = durations(t, "spread", time.Microsecond, time.Minute)
+		case "shape":
+			f.Shape = rapid.SampledFrom([]string{"uniform", "heavy-tail"}).Draw(t, "shape")
+		case "free":
+			f.Free = quantity.Between(quantity.Bytes(1), quantity.Bytes(rapid.Int64Range(1, 1<<30).Draw(t, "free")))
+		case "after":
+			f.After = quantity.Just(quantity.Bytes(rapid.Int64Range(1, 1<<30).Draw(t, "after")))
 		case "place":
-			f.Place = rapid.SampledFrom(Places).Draw(t, "place")
+			f.Place = strings.Join(rapid.SliceOfNDistinct(rapid.SampledFrom(Places), 1, 3, rapid.ID).Draw(t, "place"), ", ")
 		case "path":
 			f.Path = rapid.SampledFrom([]string{"*.log", "**/00*", "a b", "x:y"}).Draw(t, "path")
 		case "probability":
@@ -110,7 +143,12 @@ func anyFault(t *rapid.T) Fault {
 			f.Topic = map[Kind]string{AddPartitions: "t", CreateTopic: "new"}[info.Kind]
 		case "partitions":
 			f.Partitions = quantity.Just(quantity.Count(rapid.Int64Range(1, 64).Draw(t, "partitions")))
+		default:
+			panic("no draw for " + name)
 		}
+	}
+	if info.Kind == Start && strings.Contains(f.Target, "broker") {
+		f.For = quantity.Durations{}
 	}
 	return f
 }
@@ -132,7 +170,7 @@ func TestEveryPlanRoundTripsAndDrawsToAConcreteOne(t *testing.T) {
 		drawn := plan.Draw(seed, world())
 		require.Equal(t, drawn, plan.Draw(seed, world()))
 		require.Equal(t, drawn, drawn.Draw(seed+1, world()), "drawing a concrete plan changes nothing")
-		require.Empty(t, drawn.Check(Env{Machines: world().Machines, Spare: world().Spare, Topics: world().Topics}))
+		require.Empty(t, drawn.Check(Env{Machines: world().Machines, Spare: world().Spare, Racks: world().Racks, Topics: world().Topics}))
 		if len(drawn) > 0 {
 			require.Equal(t, drawn, parsePlan(t, string(strict.Encode(planFile{drawn}))))
 		}
@@ -164,20 +202,31 @@ func TestAFaultBetweenAMachineAndItselfIsLeftOut(t *testing.T) {
 func TestCheckSaysWhatIsAllowed(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"{at: 1s, fault: crash}", `the field "target" is missing: crash needs target`},
-		{"{at: 1s, fault: crash, target: broker-9}", `target: found "broker-9", allowed is broker-1 to broker-3`},
+		{"{at: 1s, fault: crash, target: broker-9}", `target: found "broker-9", allowed is broker-1 to broker-4`},
 		{"{at: 1s, fault: crash, target: brokr-1}", `target: found "brokr-1", allowed are machines of the roles broker, coord, producer, consumer; did you mean "broker-1"?`},
-		{"{at: 1s, fault: crash, target: any brokr}", `target: found "any brokr", allowed after any is broker, coord, producer, consumer`},
+		{"{at: 1s, fault: crash, target: any brokr}", `target: found "any brokr", allowed after any is broker, coord, producer, consumer, rack`},
 		{"{at: 1s, fault: crash, target: leader of t/4}", `target: found partition 4 of t, allowed is 0 to 3`},
 		{"{at: 1s, fault: crash, target: leader of u/0}", `target: found the topic "u", allowed is t`},
 		{"{at: 1s, fault: crash, target: somebody}", `target: found "somebody", allowed is ` + targetForms},
 		{"{at: 11s, fault: crash, target: broker-1}", `at: found 11s, allowed is a time before the end of the load (10s)`},
 		{"{at: 1s, fault: crash, target: broker-1, factor: 3}", `factor: a crash takes no factor, allowed is at, fault, every, until, target, for`},
-		{"{at: 1s, fault: slow-link, target: broker-1}", `a slow-link needs latency, bandwidth or both`},
-		{"{at: 1s, fault: start, target: consumer-1}", `target: found "consumer-1", allowed are spare consumers: consumer-4`},
+		{"{at: 1s, fault: slow-link, target: broker-1}", `a slow-link needs latency, spread or bandwidth`},
+		{"{at: 1s, fault: slow-link, target: broker-1, latency: 1ms, shape: uniform}", `shape: found without spread, allowed is both or spread alone`},
+		{"{at: 1s, fault: start, target: consumer-1}", `target: found "consumer-1", allowed are spare machines: consumer-4`},
+		{"{at: 1s, fault: start, target: any producer}", `target: found "any producer", allowed are spare brokers and consumers`},
+		{"{at: 1s, fault: start, target: rack-1}", `target: found "rack-1", allowed are spare brokers and consumers`},
+		{"{at: 1s, fault: start, target: any broker, for: 1s}", `for: found 1s, allowed is none for a spare broker: it stays, for partitions may be placed on it`},
+		{"{at: 1s, fault: power-loss, target: rack-3}", `target: found "rack-3", allowed is rack-1 to rack-2`},
+		{"{at: 1s, fault: rolling-restart, target: broker-*}", `the field "for" is missing: rolling-restart needs target, for`},
+		{"{at: 1s, fault: swizzle-clog, target: broker-*, for: 1s}", `the field "gap" is missing: swizzle-clog needs target, for, gap`},
+		{"{at: 1s, fault: loss, target: broker-*}", `the field "probability" is missing: loss needs target, probability`},
+		{"{at: 1s, fault: disk-short, target: broker-*, op: rename}", `op: found "rename", allowed for a disk-short is data, read or write`},
+		{"{at: 1s, fault: freeze, target: broker-1, gap: 1s}", `gap: a freeze takes no gap, allowed is at, fault, every, until, target, for`},
 		{"{at: 1s, fault: add-partitions, topic: x, partitions: 2}", `topic: found "x", allowed is t`},
 		{"{at: 1s, fault: create-topic, topic: t, partitions: 2}", `topic: found "t", which exists from the beginning, allowed is a new name`},
-		{"{at: 1s, fault: disk-full, target: broker-1, op: write}", `op: a disk-full takes no op, allowed is at, fault, every, until, target, for`},
-		{"{at: 1s, fault: misfortune, place: fault/consumer/fetch, probability: 1%}", `place: found "fault/consumer/fetch", allowed is ` + strings.Join(Places, ", ") + `; did you mean "fault/consumer/fetched"?`},
+		{"{at: 1s, fault: disk-full, target: broker-1, op: write}", `op: a disk-full takes no op, allowed is at, fault, every, until, target, for, free`},
+		{"{at: 1s, fault: misfortune, place: fault/consumer/fetch, probability: 1%}", `place: found "fault/consumer/fetch", allowed are the failpoints that the programs have, one or several with commas between; did you mean "fault/consumer/fetched"?`},
+		{"{at: 1s, fault: misfortune, place: 'fault/log/read-one, fault/log/read-one', probability: 1%}", `place: found "fault/log/read-one" a second time, allowed is once`},
 		{"{at: 3s, fault: crash, target: broker-1, until: 5s}", `until: found without every, allowed is both or none`},
 		{"{at: 3s, fault: crash, target: broker-1, every: 1s, until: 2s}", `until: found 2s, allowed is a time after the fault begins (3s)`},
 		{"{at: 1s, fault: partition, target: broker-1, peer: broker-1}", `peer: found "broker-1", which is the target itself, allowed is another machine`},
@@ -194,22 +243,36 @@ func TestCheckSaysWhatIsAllowed(t *testing.T) {
 }
 
 func TestPlacesAreThoseInTheSources(t *testing.T) {
-	mark := regexp.MustCompile(`Failpoint\("([^"]*)"\)`)
-	var found []string
-	for _, room := range []string{"broker", "coord", "producer", "consumer"} {
-		require.NoError(t, filepath.WalkDir("../"+room, func(path string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			text, err := os.ReadFile(path)
-			for _, m := range mark.FindAllStringSubmatch(string(text), -1) {
-				found = append(found, m[1])
-			}
-			return err
-		}))
+	found, err := sites.Scan("..")
+	require.NoError(t, err)
+	require.Equal(t, slices.DeleteFunc(sites.Names(found), func(name string) bool { return !strings.HasPrefix(name, "fault/") }), Places)
+}
+
+func TestMisfortunesStrikeAtManyPlacesOfOneRoomOrOfAll(t *testing.T) {
+	struck, single, alone := map[string]int{}, 0, 0
+	const draws = 500
+	for seed := range uint64(draws) {
+		d := &drawer{rng: sim.NewStream(seed, "test", ""), env: world()}
+		f := drawMisfortune(d)
+		require.Empty(t, Plan{f}.Check(world()))
+		list := PlacesOf(f.Place)
+		in := map[string]bool{}
+		for _, place := range list {
+			struck[place]++
+			in[roomOf(place)] = true
+		}
+		if len(in) == 1 {
+			single++
+		}
+		if len(list) == 1 {
+			alone++
+		}
 	}
-	slices.Sort(found)
-	require.Equal(t, slices.Compact(found), Places)
+	for _, place := range Places {
+		require.Greater(t, struck[place], draws/40, place)
+	}
+	require.InDelta(t, draws*2/3, single, draws/6)
+	require.Less(t, alone, draws/4)
 }
 
 func TestMatchPath(t *testing.T) {

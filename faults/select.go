@@ -17,14 +17,31 @@ var (
 	leaderTerm  = regexp.MustCompile(`^leader of ([A-Za-z0-9._-]+)/([0-9]+)$`)
 )
 
-const targetForms = "a machine (broker-1), a pattern (consumer-*), any broker, leader of TOPIC/PARTITION, or several of these with commas between"
+const targetForms = "a machine (broker-1), a pattern (consumer-*), any broker, leader of TOPIC/PARTITION, a rack (rack-2, any rack), or several of these with commas between"
 
-// term is one part of a target. Exactly one of the three forms: any, leader, or a name that may be a pattern.
+// rackRole is how racks are named where machines are named by their role.
+const rackRole = "rack"
+
+// Rack is the rack that a machine stands in, from 1: the machines of a role are spread over the racks by their number.
+func Rack(machine string, racks int) int {
+	m := machineName.FindStringSubmatch(machine)
+	if m == nil || racks <= 1 {
+		return 1
+	}
+	n, err := strconv.Atoi(m[2])
+	if err != nil {
+		return 1
+	}
+	return (n-1)%racks + 1
+}
+
+// term is one part of a target. Exactly one of the four forms: any, leader, rack, or a name that may be a pattern.
 type term struct {
 	text      string
-	any       string // role
+	any       string // role, or rack
 	topic     string // leader of
 	partition int32
+	rack      int
 	role      string // role-number or role-*
 }
 
@@ -35,8 +52,8 @@ func terms(target string) ([]term, error) {
 		switch {
 		case strings.HasPrefix(t.text, "any "):
 			t.any = strings.TrimPrefix(t.text, "any ")
-			if !slices.Contains(Roles, t.any) {
-				return nil, fmt.Errorf("found %q, allowed after any is %s", t.text, strings.Join(Roles, ", "))
+			if !slices.Contains(Roles, t.any) && t.any != rackRole {
+				return nil, fmt.Errorf("found %q, allowed after any is %s, %s", t.text, strings.Join(Roles, ", "), rackRole)
 			}
 		case leaderTerm.MatchString(t.text):
 			m := leaderTerm.FindStringSubmatch(t.text)
@@ -46,7 +63,16 @@ func terms(target string) ([]term, error) {
 			}
 			t.topic, t.partition = m[1], int32(p)
 		case machineName.MatchString(t.text):
-			t.role = machineName.FindStringSubmatch(t.text)[1]
+			m := machineName.FindStringSubmatch(t.text)
+			t.role = m[1]
+			if t.role == rackRole {
+				n, err := strconv.Atoi(m[2])
+				if err != nil {
+					return nil, fmt.Errorf("found %q, allowed is a rack by its number", t.text)
+				}
+				t.role, t.rack = "", n
+				break
+			}
 			if !slices.Contains(Roles, t.role) {
 				return nil, fmt.Errorf("found %q, allowed are machines of the roles %s", t.text, strings.Join(Roles, ", "))
 			}
@@ -76,6 +102,12 @@ func machines(target string, w Target) []string {
 		switch {
 		case t.topic != "":
 			add(w.Leader(t.topic, t.partition))
+		case t.rack > 0:
+			for _, m := range w.Machines("") {
+				if t.rack <= max(1, w.Racks()) && Rack(m, w.Racks()) == t.rack {
+					add(m)
+				}
+			}
 		case strings.HasSuffix(t.text, "-*"):
 			add(w.Machines(t.role)...)
 		case slices.Contains(w.Machines(t.role), t.text):
@@ -94,6 +126,8 @@ func drawTarget(target string, env Env, spare bool, rng *rand.Rand) string {
 	var out []string
 	for _, t := range list {
 		switch {
+		case t.any == rackRole:
+			out = append(out, fmt.Sprintf("%s-%d", rackRole, 1+rng.IntN(max(1, env.Racks))))
 		case t.any != "":
 			pool := env.Machines[t.any]
 			pool = slices.DeleteFunc(slices.Clone(pool), func(m string) bool {
@@ -102,7 +136,7 @@ func drawTarget(target string, env Env, spare bool, rng *rand.Rand) string {
 			if len(pool) > 0 {
 				out = append(out, pool[rng.IntN(len(pool))])
 			}
-		case t.topic != "" || strings.HasSuffix(t.text, "-*"):
+		case t.topic != "" || strings.HasSuffix(t.text, "-*") || t.rack > 0 && t.rack <= max(1, env.Racks):
 			out = append(out, t.text)
 		case slices.Contains(env.Machines[t.role], t.text):
 			out = append(out, t.text)

@@ -13,11 +13,12 @@ import (
 )
 
 // Swarm asks for faults that the seed draws. Each family is in or out by the flip of a coin, and then has numbers, times, durations and
-// targets of its own, so that seeds differ in kind and not only in detail (Groce and others, "Swarm testing", ISSTA 2012). What it draws
-// is what an unreplicated system promises to survive: every fault ends, disks fail so that a broker may restart, clocks drift by 5% at most.
+// targets of its own, so that seeds differ in kind and not only in detail (Groce and others, "Swarm testing", ISSTA 2012). Every fault ends.
 type Swarm struct {
 	// Families that may be drawn. Default: all.
 	Families []string `yaml:"families"`
+	// Whether what it draws is what the system promises to survive (checked), or also what is beyond that (overload): then only safety is judged of what such faults hit.
+	Mode quantity.Choice `yaml:"mode" default:"checked" oneof:"checked|overload"`
 	// How many faults a family gives that is in: about 1, 2 or 4 in ten seconds of load.
 	Intensity quantity.Choice `yaml:"intensity" default:"[low, normal, high]" oneof:"low|normal|high"`
 	// The part of the load in which faults begin. Default: all of it.
@@ -26,34 +27,58 @@ type Swarm struct {
 
 // Family is one kind of trouble that the swarm draws.
 type Family struct {
-	Name  string
-	About string
-	draw  func(d *drawer) Fault
+	Name   string
+	About  string
+	Beyond bool // the atlas: only in overload mode
+	// draw makes the faults of one strike. They begin together, or as much later as they say themselves. A fault without a kind is dropped.
+	draw func(d *drawer) []Fault
+}
+
+// one makes a draw of a single fault.
+func one(draw func(d *drawer) Fault) func(d *drawer) []Fault {
+	return func(d *drawer) []Fault { return []Fault{draw(d)} }
 }
 
 // Families are what the swarm draws from.
 var Families = []Family{
-	{"crash", "processes of brokers, coordinators and consumers die and start again", drawCrash},
-	{"power", "brokers, coordinators and consumers lose power and come back", drawPower},
-	{"pause", "processes stand still", drawPause},
-	{"partition", "parts of the network drop everything, one way or both", drawPartition},
-	{"slow-link", "links get slow or hold back what is sent", drawSlowLink},
-	{"reset", "open connections are reset", drawReset},
-	{"session", "brokers and consumers lose their sessions", drawSession},
-	{"clock", "clocks jump and drift", drawClock},
-	{"disk-error", "disks fail now and then", drawDiskError},
-	{"disk-full", "disks are full for a while", drawDiskFull},
-	{"disk-short", "reads and writes move fewer bytes than asked", drawDiskShort},
-	{"disk-slow", "disks are slow or stall", drawDiskSlow},
-	{"slow-cpu", "processors are slow", drawSlowCPU},
-	{"churn", "consumers and brokers stop regularly and come back, spares join", drawChurn},
-	{"topics", "topics get more partitions, new topics are created", drawTopics},
-	{"misfortune", "steps of the programs are slow or fail", drawMisfortune},
+	{"crash", "processes of brokers, coordinators and consumers die and start again", false, one(drawCrash)},
+	{"power", "brokers, coordinators and consumers lose power and come back", false, one(drawPower)},
+	{"rack", "a rack loses power, or its network, as a whole", false, one(drawRack)},
+	{"rolling", "brokers, or all machines, are restarted one after the other", false, drawRolling},
+	{"pause", "processes stand still", false, one(drawPause)},
+	{"freeze", "machines stand still as a whole and go on", false, one(drawFreeze)},
+	{"partition", "parts of the network drop everything, one way or both", false, one(drawPartition)},
+	{"flapping", "links break and heal, again and again", false, drawFlapping},
+	{"slow-link", "links get slow or hold back what is sent", false, one(drawSlowLink)},
+	{"jitter", "links take a time that varies widely, with a heavy tail at times", false, one(drawJitter)},
+	{"loss", "messages are lost and sent again", false, one(drawLoss)},
+	{"swizzle", "machines are clogged one after the other and released in another order", false, drawSwizzle},
+	{"reset", "open connections are reset", false, one(drawReset)},
+	{"cut", "open connections break in the middle of a message", false, one(drawCut)},
+	{"session", "brokers and consumers lose their sessions", false, one(drawSession)},
+	{"clock", "clocks jump and drift", false, one(drawClock)},
+	{"disk-error", "disks fail now and then", false, one(drawDiskError)},
+	{"disk-entry", "opening, making, renaming, removing and listing files fails now and then", false, one(drawDiskEntry)},
+	{"disk-full", "disks are full for a while", false, one(drawDiskFull)},
+	{"disk-budget", "disks have little space left", false, one(drawDiskBudget)},
+	{"disk-short", "reads and writes move fewer bytes than asked", false, one(drawDiskShort)},
+	{"disk-slow", "disks are slow or stall", false, one(drawDiskSlow)},
+	{"disk-hiccup", "single operations of a disk hang", false, one(drawDiskHiccup)},
+	{"slow-cpu", "processors are slow", false, one(drawSlowCPU)},
+	{"churn", "consumers and brokers stop regularly and come back, spares join", false, one(drawChurn)},
+	{"brokers", "spare brokers join, and topics grow onto them", false, drawBrokers},
+	{"topics", "topics get more partitions, new topics are created", false, one(drawTopics)},
+	{"misfortune", "steps of the programs are slow or fail", false, one(drawMisfortune)},
+	{"rot", "sectors of brokers' disks read differently from what was written", true, one(drawRot)},
+	{"misdirect", "writes of brokers' disks land in the wrong place", true, one(drawMisdirect)},
+	{"lie", "brokers' disks flush nothing, and lose power", true, drawLie},
+	{"replace", "brokers' disks are replaced by empty ones", true, one(drawReplace)},
+	{"wire", "bits flip on the way between clients and brokers", true, one(drawWire)},
 }
 
 // Check holds the request against the world that it is for.
 func (s *Swarm) Check(env Env) []Wrong {
-	var out []Wrong
+	out := s.stay()
 	names := make([]string, len(Families))
 	for i, f := range Families {
 		names[i] = f.Name
@@ -83,10 +108,15 @@ func (s *Swarm) Generate(seed uint64, env Env) Plan {
 	}
 	intensity := s.Intensity
 	intensity.Fix(sim.NewStream(seed, "swarm/intensity", ""))
+	mode := s.Mode
+	mode.Fix(sim.NewStream(seed, "swarm/mode", ""))
 	most := familyMost(intensity.V(), to-from)
 	var out Plan
 	for _, family := range Families {
 		if len(s.Families) > 0 && !slices.Contains(s.Families, family.Name) {
+			continue
+		}
+		if family.Beyond && mode.V() != "overload" {
 			continue
 		}
 		coin := sim.NewStream(seed, "swarm/"+family.Name, "")
@@ -95,10 +125,11 @@ func (s *Swarm) Generate(seed uint64, env Env) Plan {
 		}
 		for i := range 1 + coin.IntN(most) {
 			d := &drawer{rng: sim.NewStream(seed, "swarm/"+family.Name, strconv.Itoa(i)), env: env, number: i}
-			at := d.between(from, max(from, to-time.Millisecond))
-			if f := family.draw(d); f.Kind != "" {
-				f.At = at
-				out = append(out, f)
+			at := d.between(from, max(from, to-time.Millisecond)).V()
+			for _, f := range family.draw(d) {
+				if f.At = quantity.Just(at + f.At.V()); f.Kind != "" && env.within(f.At.V()) {
+					out = append(out, f)
+				}
 			}
 		}
 	}
@@ -122,7 +153,7 @@ func (s *Swarm) Most(env Env) int64 {
 	if families == 0 {
 		families = len(Families)
 	}
-	return int64(families) * int64(familyMost("high", span))
+	return int64(families) * int64(familyMost("high", span)) * mostOfOne
 }
 
 // drawer draws the details of one fault.

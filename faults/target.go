@@ -1,6 +1,10 @@
 package faults
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // Target is what faults may do to a world. The simulated cluster implements it. Every method may be called for a machine in any state
 // and does nothing where it does not apply (Restart of a running process, Resume of one that is not paused, heal a second time).
@@ -9,6 +13,8 @@ type Target interface {
 	Machines(role string) []string
 	// Leader is the machine that leads the partition now, "" when there is none.
 	Leader(topic string, partition int32) string
+	// Racks is over how many racks the machines are spread, see [Rack].
+	Racks() int
 	// Spare tells whether the machine's process only runs after a start fault.
 	Spare(machine string) bool
 	// SessionTimeout is the session time-out that the machine asked of the coordination service; 0 when it keeps no session.
@@ -22,23 +28,32 @@ type Target interface {
 	Restart(machine string)
 	// StopProcess asks the process for a regular stop and returns at once.
 	StopProcess(machine string)
-	// Pause freezes the process, Resume lets it go on.
+	// Pause holds the process, Resume lets it go on.
 	Pause(machine string)
 	Resume(machine string)
+	// Freeze holds the machine's network stack: nothing is sent, acknowledged or accepted until Thaw. Whoever freezes a machine pauses its process too.
+	Freeze(machine string)
+	Thaw(machine string)
+	// WipeDisk puts an empty disk in the place of the machine's. It is called while no process runs.
+	WipeDisk(machine string)
 
 	// Partition cuts the network from each of from to each of to, or both ways. Overlapping cuts add up: a link works when all are healed.
-	Partition(from, to []string, bothWays bool) (heal func())
-	// Link makes the network from each of from to each of to slow, in that direction. Overlapping rules: latencies add up, the least bandwidth counts.
-	Link(from, to []string, rule Link) (heal func())
+	Partition(from, to []string, bothWays bool) Heal
+	// Link makes the network from each of from to each of to worse, in that direction. Overlapping rules: latencies and losses add up, the least
+	// bandwidth counts. The number of the fault in its plan keys what it draws.
+	Link(from, to []string, number int, rule Link) Heal
 	// Reset resets the open connections between a and b.
 	Reset(a, b []string)
+	// Cut breaks them after so many more bytes have arrived.
+	Cut(a, b []string, after int64)
 
 	// ClockJump moves the wall clock. ClockDrift sets how much faster than the world both clocks run, in parts per million; 0 is none.
 	ClockJump(machine string, by time.Duration)
 	ClockDrift(machine string, ppm int64)
 
-	// Disk puts a fault on the machine's disk. It stays over a restart of the process, until healed. Overlapping ones each have their turn.
-	Disk(machine string, f DiskFault) (heal func())
+	// Disk puts a fault on the machine's disk. It stays over a restart of the process, until healed. Overlapping ones each have their turn. The number
+	// of the fault in its plan keys what it draws: leaving another fault out shifts none of it.
+	Disk(machine string, number int, f DiskFault) Heal
 	// CPU makes the machine's cores slower by the factor; 1 is as before.
 	CPU(machine string, factor int64)
 	// Misfortune makes a failpoint fire on all machines, with the probability in parts per million: it takes up to latency and then the
@@ -51,10 +66,49 @@ type Target interface {
 	CreateTopic(topic string, partitions int32)
 }
 
-// Link is how a slow link behaves.
+// Heal ends an effect, and says what it did. Further calls do nothing and say nothing.
+type Heal func() Toll
+
+// Toll counts what a fault did to those that it hit.
+type Toll struct {
+	Operations int64 // of the disk, that it changed; with bit-rot sectors
+	Held       int64 // messages that waited
+	Lost       int64 // messages that were lost and sent again
+	Corrupted  int64 // messages that arrived with a flipped bit
+}
+
+// Add is both together.
+func (t Toll) Add(o Toll) Toll {
+	return Toll{t.Operations + o.Operations, t.Held + o.Held, t.Lost + o.Lost, t.Corrupted + o.Corrupted}
+}
+
+// String says it in words; "" when nothing was counted.
+func (t Toll) String() string {
+	var parts []string
+	add := func(n int64, one, many string) {
+		switch {
+		case n == 1:
+			parts = append(parts, one)
+		case n > 0:
+			parts = append(parts, fmt.Sprintf(many, n))
+		}
+	}
+	add(t.Operations, "1 disk operation hit", "%d disk operations hit")
+	add(t.Held, "1 message held", "%d messages held")
+	add(t.Lost, "1 message lost", "%d messages lost")
+	add(t.Corrupted, "1 message corrupted", "%d messages corrupted")
+	return strings.Join(parts, ", ")
+}
+
+// Link is how a bad link behaves.
 type Link struct {
 	Latency   time.Duration // added to each message
+	Spread    time.Duration // and at most so much more, drawn per message
+	HeavyTail bool          // of the spread: mostly little; else each part of it is as likely
 	Bandwidth int64         // bytes per second that are left; 0: as before
+	Loss      int64         // parts per million of the messages that are lost and sent again
+	Corrupt   int64         // parts per million of the messages of which one bit is flipped
+	After     int64         // of Corrupt: bytes at the beginning of each message that are spared
 	Clog      bool          // nothing passes until healed, then all of it does, in order
 }
 
@@ -62,11 +116,14 @@ type Link struct {
 type DiskEffect uint8
 
 const (
-	DiskError DiskEffect = iota + 1 // fails with machine.ErrIO
-	DiskFull                        // a write that needs space fails with machine.ErrNoSpace
-	DiskShort                       // a read or write moves fewer bytes than asked, at least one
-	DiskSlow                        // takes Latency longer
-	DiskStall                       // does not end until healed
+	DiskError     DiskEffect = iota + 1 // fails with machine.ErrIO
+	DiskFull                            // a write that needs more than Free bytes fails with machine.ErrNoSpace
+	DiskShort                           // a read or write moves fewer bytes than asked, at least one
+	DiskSlow                            // takes Latency longer
+	DiskStall                           // does not end until healed
+	DiskRot                             // no operation: one bit of each durable sector, with the probability, when it begins
+	DiskMisdirect                       // the first page of a write lands on another page of the file
+	DiskLie                             // fsync reports success and makes nothing durable
 )
 
 // DiskFault hits operations on files.
@@ -74,20 +131,37 @@ type DiskFault struct {
 	Effect  DiskEffect
 	Op      DiskOps
 	Path    string        // pattern, see MatchPath; "": every file
-	PPM     int64         // probability per operation in parts per million; 1000000: always
-	Count   int64         // operations that are hit at most; 0: no limit
+	PPM     int64         // probability per operation (or sector) in parts per million; 1000000: always
+	Count   int64         // operations (or sectors) that are hit at most; 0: no limit
 	Latency time.Duration // of DiskSlow
+	Free    int64         // of DiskFull: bytes that are left
 }
 
 // DiskOps is a set of operations.
-type DiskOps uint8
+type DiskOps uint16
 
 const (
 	OpRead DiskOps = 1 << iota
 	OpWrite
 	OpSync
-	OpAll = OpRead | OpWrite | OpSync
+	OpTruncate
+	OpOpen
+	OpCreate
+	OpMkdir
+	OpRemove
+	OpRename
+	OpReadDir
+	OpStat
+	OpSyncDir
+	OpData = OpRead | OpWrite | OpTruncate | OpSync | OpSyncDir // what moves bytes
+	OpAll  = OpSyncDir<<1 - 1
 )
+
+// diskOps are the words for operations in a plan.
+var diskOps = map[string]DiskOps{
+	"": OpData, "data": OpData, "all": OpAll, "read": OpRead, "write": OpWrite | OpTruncate, "fsync": OpSync | OpSyncDir, "truncate": OpTruncate,
+	"open": OpOpen, "create": OpCreate, "mkdir": OpMkdir, "remove": OpRemove, "rename": OpRename, "readdir": OpReadDir, "stat": OpStat, "syncdir": OpSyncDir,
+}
 
 // Clock runs callbacks at moments of world time, counted from the start of the load, outside any task.
 // Callbacks of the same moment run in the order in which they were given.

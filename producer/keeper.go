@@ -58,6 +58,9 @@ func (p *Producer) rest(d time.Duration) {
 
 func (p *Producer) expire() {
 	expired, again := p.acc.expire(p.m.Uptime())
+	if len(expired) > 0 {
+		p.m.Mark("mark/producer/timed-out-in-queue")
+	}
 	p.expiryBy = again
 	for _, b := range expired {
 		p.finish(b)
@@ -73,6 +76,9 @@ func (p *Producer) lookUp() bool {
 		p.mu.Unlock()
 		p.cluster.Invalidate(name)
 		meta, err := p.cluster.Topic(name)
+		if err == nil && p.m.Failpoint("fault/producer/look-up") {
+			err = errMisfortune
+		}
 		p.mu.Lock()
 		if err != nil || len(meta.Partitions) == 0 {
 			good = false
@@ -80,6 +86,14 @@ func (p *Producer) lookUp() bool {
 				p.stale = append(p.stale, name)
 			}
 			continue
+		}
+		if known := p.acc.topics[name]; known != nil && len(known.parts) > 0 {
+			if len(meta.Partitions) > len(known.parts) {
+				p.m.Mark("mark/producer/topic-grew")
+			}
+			if len(meta.Partitions) < len(known.parts) {
+				p.m.Mark("mark/producer/metadata-is-older")
+			}
 		}
 		t := p.acc.learn(meta, p.m.Uptime())
 		p.space.Broadcast()

@@ -93,6 +93,7 @@ func (p *Producer) Send(r Record, done func(Result)) error {
 	if r.Time.IsZero() {
 		r.Time = p.m.Now()
 	}
+	early := p.m.Failpoint("fault/producer/send-early") // a batch may go before its time
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t, err := p.topic(r.Topic)
@@ -101,6 +102,7 @@ func (p *Producer) Send(r Record, done func(Result)) error {
 	}
 	now := p.m.Uptime()
 	for !p.closing && !p.acc.fits(need) {
+		p.m.Mark("mark/producer/buffer-full")
 		p.acc.starved++
 		if p.acc.starved == 1 {
 			p.wakeSenders()
@@ -110,6 +112,7 @@ func (p *Producer) Send(r Record, done func(Result)) error {
 		now = p.m.Uptime()
 	}
 	if p.closing {
+		p.m.Mark("mark/producer/closed-while-sending")
 		return fmt.Errorf("send to %s: %w", r.Topic, ErrClosed)
 	}
 	if r.Partition < 0 {
@@ -121,6 +124,10 @@ func (p *Producer) Send(r Record, done func(Result)) error {
 	part := t.parts[r.Partition]
 	p.acc.add(part, &r, r.Time.UnixMilli(), done, now)
 	p.nudge(part, now)
+	if early {
+		p.acc.closeOpen()
+		p.wakeSenders()
+	}
 	return nil
 }
 
@@ -139,6 +146,7 @@ func (p *Producer) topic(name string) (*topic, error) {
 	for !p.closing {
 		left := until - p.m.Uptime()
 		if left <= 0 {
+			p.m.Mark("mark/producer/topic-did-not-show-up")
 			return nil, fmt.Errorf("send to %s: %w: no broker knows the topic", name, ErrTimedOut)
 		}
 		p.refresh(name)
@@ -154,6 +162,7 @@ func (p *Producer) topic(name string) (*topic, error) {
 // not watch over the time-out yet. Called with the lock held.
 func (p *Producer) nudge(part *partition, now time.Duration) {
 	if part.node == nil {
+		p.m.Mark("mark/producer/no-leader")
 		p.refresh(part.topic.name)
 	} else {
 		s := p.sender(part.node)
@@ -189,6 +198,7 @@ func (p *Producer) flush() {
 	p.wakeSenders()
 	p.flushers++
 	for !p.acc.doneBelow(id) {
+		p.m.Mark("mark/producer/flush-waits")
 		p.settled.Wait()
 	}
 	p.flushers--
@@ -196,6 +206,7 @@ func (p *Producer) flush() {
 
 // Close delivers what was sent, within the time-outs, and ends the producer. Sends that wait, and later ones, fail with ErrClosed.
 func (p *Producer) Close() {
+	p.m.Failpoint("fault/producer/close-slow")
 	p.mu.Lock()
 	p.closing = true
 	p.space.Broadcast()
@@ -236,6 +247,7 @@ func (p *Producer) callBack() {
 		}
 		work, p.results = p.results, work[:0]
 		p.mu.Unlock()
+		p.m.Failpoint("fault/producer/report-slow")
 		for _, b := range work {
 			b.report()
 		}

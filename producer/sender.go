@@ -56,6 +56,8 @@ func (s *sender) send() {
 		at := never
 		if len(s.flying) < p.cfg.MaxInFlight {
 			at = p.acc.next(s.node)
+		} else {
+			p.m.Mark("mark/producer/requests-at-limit")
 		}
 		if at > now {
 			s.sleepsUntil = at
@@ -126,6 +128,7 @@ func (s *sender) launch(f *flight) error {
 	if err != nil {
 		return notSent(err)
 	}
+	p.m.Failpoint("fault/producer/launch-slow")
 	f.pending = conn.Start(req)
 	return nil
 }
@@ -238,6 +241,9 @@ func (p *Producer) settle(b *batch, base int64, err error) {
 		return
 	}
 	v := judge(err)
+	if v.unknown && v.retry {
+		p.m.Mark("mark/producer/outcome-unknown")
+	}
 	b.unknown = b.unknown || v.unknown
 	if v.refresh {
 		p.refresh(b.part.topic.name)
@@ -246,6 +252,7 @@ func (p *Producer) settle(b *batch, base int64, err error) {
 	if v.split {
 		if len(b.done) > 1 {
 			if serr := p.acc.split(b); serr == nil {
+				p.m.Mark("mark/producer/batch-split")
 				return
 			} else {
 				err = serr
@@ -258,10 +265,20 @@ func (p *Producer) settle(b *batch, base int64, err error) {
 	pause := p.backoff(b.attempts - 1)
 	switch {
 	case !v.retry || b.attempts > p.cfg.Retries:
+		if v.retry {
+			p.m.Mark("mark/producer/retries-used-up")
+		}
 		err = fmt.Errorf("%s: %w", b.part.subject, err)
 	case now+pause >= b.created+p.cfg.DeliveryTimeout:
+		p.m.Mark("mark/producer/timed-out-retrying")
 		err = fmt.Errorf("%s: %w: after %d attempts: %w", b.part.subject, ErrTimedOut, b.attempts, err)
 	default:
+		if b.unknown {
+			p.m.Mark("mark/producer/retry-of-unknown")
+		}
+		if len(b.part.queue) > 0 {
+			p.m.Mark("mark/producer/retry-before-others")
+		}
 		if p.m.Tracing() {
 			p.m.Trace(machine.Event{Kind: machine.ProducerRetry, Subject: b.part.subject, Detail: err.Error(), A: int64(b.attempts)})
 		}

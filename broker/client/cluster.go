@@ -154,6 +154,7 @@ func (c *Cluster) Broker(id int32) (*Conn, error) {
 	}
 	addr := c.addrOf(id)
 	if addr == "" {
+		c.m.Mark("mark/client/broker-not-in-metadata")
 		return nil, notSent(fmt.Errorf("broker %d: %w", id, ErrNoLeader))
 	}
 	return c.connectLocked(c.peer(addr))

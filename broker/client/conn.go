@@ -41,6 +41,9 @@ type Conn struct {
 func Dial(m machine.Machine, addr string, cfg Config) (*Conn, error) {
 	cfg = cfg.withDefaults()
 	begin := m.Uptime()
+	if m.Failpoint("fault/client/dial") {
+		return nil, notSent(machine.ErrConnRefused)
+	}
 	nc, err := m.Dial(addr, cfg.DialTimeout)
 	if err != nil {
 		return nil, notSent(err)
@@ -52,7 +55,11 @@ func Dial(m machine.Machine, addr string, cfg Config) (*Conn, error) {
 	}
 	m.Go("client.reader", c.read)
 	left := max(cfg.DialTimeout-(m.Uptime()-begin), time.Millisecond)
+	if m.Failpoint("fault/client/negotiate") {
+		c.fail(errMisfortune)
+	}
 	if err := stripped(c.negotiate(left)); err != nil {
+		m.Mark("mark/client/lost-while-negotiating")
 		c.fail(err)
 		return nil, notSent(fmt.Errorf("ask %s for its versions: %w", addr, err))
 	}
@@ -89,6 +96,9 @@ func (c *Conn) start(req kmsg.Request, timeout time.Duration, pickVersion bool) 
 			req.SetVersion(v)
 		}
 	}
+	if refused == nil && c.m.Failpoint("fault/client/start") { // the connection ends before anything is written
+		c.fail(errMisfortune)
+	}
 	correlation := c.correlation
 	if refused == nil {
 		c.correlation = (c.correlation + 1) & 0x7fffffff
@@ -115,7 +125,14 @@ func (c *Conn) start(req kmsg.Request, timeout time.Duration, pickVersion bool) 
 	c.pending.push(p) // before it is written, so that a quick answer or a failure finds it
 	c.mu.Unlock()
 
-	n, err := c.nc.Write(c.out)
+	out := c.out
+	if c.m.Failpoint("fault/client/write-cut") { // the connection ends amid the request
+		out = out[:len(out)/2]
+	}
+	n, err := c.nc.Write(out)
+	if err == nil && n < len(c.out) {
+		err = errMisfortune
+	}
 	if cap(c.out) > 4<<20 {
 		c.out = nil
 	}
@@ -126,6 +143,7 @@ func (c *Conn) start(req kmsg.Request, timeout time.Duration, pickVersion bool) 
 	defer c.mu.Unlock()
 	if err != nil {
 		if n == 0 && !p.over {
+			c.m.Mark("mark/client/nothing-written")
 			p.sent = false
 		}
 		c.failLocked(fmt.Errorf("write to %s: %w", c.addr, cause(err)))
@@ -160,6 +178,10 @@ func (c *Conn) read() {
 				err = fmt.Errorf("closed by the broker: %w", machine.ErrConnReset)
 			}
 			c.fail(fmt.Errorf("read from %s: %w", c.addr, cause(err)))
+			return
+		}
+		if c.m.Failpoint("fault/client/answer") { // the connection ends before it
+			c.fail(errMisfortune)
 			return
 		}
 		c.m.Work(machine.Work{Requests: 1, Copied: int64(len(frame)), Syscalls: 1})
@@ -238,6 +260,7 @@ func (c *Conn) failLocked(reason error) {
 	for p := c.pending.pop(); p != nil; p = c.pending.pop() {
 		p.over, p.end = true, now
 		if p.sent {
+			c.m.Mark("mark/client/lost-with-request-under-way")
 			p.err = unknown(reason)
 		} else {
 			p.err = notSent(reason)

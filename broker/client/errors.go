@@ -23,6 +23,9 @@ var (
 	ErrProtocol = errors.New("protocol error")
 	// ErrUnknownTopic: the cluster's fresh metadata has no such topic or partition.
 	ErrUnknownTopic = errors.New("unknown topic or partition")
+	// errMisfortune is what a failpoint reports.
+	errMisfortune = errors.New("failpoint")
+
 	// ErrNoLeader: the partition's broker is not registered now. Retry: the cluster paces the retries.
 	ErrNoLeader = errors.New("no leader available")
 )

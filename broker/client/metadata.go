@@ -19,6 +19,7 @@ func (c *Cluster) refreshLocked() error {
 			return notSent(ErrClosed)
 		}
 		if c.refreshing {
+			c.m.Mark("mark/client/shared-refresh")
 			for c.refreshing && !c.closed {
 				c.changed.Wait()
 			}
@@ -74,8 +75,12 @@ func (c *Cluster) fetchMetadata(seq int) (ok bool, err error) {
 	}
 	c.mu.Unlock()
 	resp, err := conn.start(req, min(c.cfg.RequestTimeout, c.cfg.DialTimeout), true).Wait()
+	if err == nil && c.m.Failpoint("fault/client/metadata") {
+		err = errMisfortune
+	}
 	c.mu.Lock()
 	if err != nil {
+		c.m.Mark("mark/client/metadata-failed")
 		return false, notSent(fmt.Errorf("metadata: %w", stripped(err)))
 	}
 	ok = c.learn(resp.(*kmsg.MetadataResponse), seq)
@@ -112,6 +117,7 @@ func (c *Cluster) learn(resp *kmsg.MetadataResponse, seq int) (ok bool) {
 		e := c.entry(*t.Topic)
 		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
 			if err == kerr.UnknownTopicOrPartition {
+				c.m.Mark("mark/client/unknown-topic")
 				err = ErrUnknownTopic
 			}
 			e.settle(nil, notSent(fmt.Errorf("topic %s: %w", *t.Topic, err)), seq, c.m.Uptime())
@@ -125,6 +131,9 @@ func (c *Cluster) learn(resp *kmsg.MetadataResponse, seq int) (ok bool) {
 		for _, p := range t.Partitions {
 			if p.Partition < 0 || int(p.Partition) >= len(topic.Partitions) {
 				continue // a hole: its place keeps leader -1
+			}
+			if p.Leader < 0 {
+				c.m.Mark("mark/client/partition-without-leader")
 			}
 			topic.Partitions[p.Partition].Leader = p.Leader
 			ok = ok && p.Leader >= 0

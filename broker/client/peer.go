@@ -75,6 +75,7 @@ func (c *Cluster) connectLocked(p *peer) (*Conn, error) {
 			return conn, nil
 		}
 		if p.dialing {
+			c.m.Mark("mark/client/shared-dial")
 			for before := p.dials; p.dials == before && !c.closed; {
 				c.changed.Wait()
 			}
@@ -96,9 +97,11 @@ func (c *Cluster) connectLocked(p *peer) (*Conn, error) {
 		p.pace.ended(err == nil, c.m.Uptime(), c.cfg.Backoff, c.cfg.BackoffMax, c.rng.Float64())
 		c.changed.Broadcast()
 		if err != nil {
+			c.m.Mark("mark/client/dial-failed")
 			return nil, err
 		}
 		if c.closed {
+			c.m.Mark("mark/client/closed-while-dialling")
 			conn.Close()
 			return nil, notSent(ErrClosed)
 		}

@@ -32,10 +32,12 @@ type Pending struct {
 // The answer and every byte that it refers to (record batches) belong to the caller. p must not be used afterwards.
 func (p *Pending) Wait() (kmsg.Response, error) {
 	c := p.c
+	hasty := c.m.Failpoint("fault/client/wait") // as if the time were over
 	c.mu.Lock()
 	for !p.over {
 		left := p.deadline - c.m.Uptime()
-		if left <= 0 {
+		if left <= 0 || hasty {
+			c.m.Mark("mark/client/timed-out")
 			c.failLocked(fmt.Errorf("%s to %s: no answer for %v: %w",
 				kmsg.NameForKey(p.req.Key()), c.addr, p.deadline-p.start, machine.ErrTimeout))
 			break

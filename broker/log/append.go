@@ -49,7 +49,10 @@ func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 	if out.Next, out.MaxTimestamp, err = l.place(batches, out.Base, o.LeaderEpoch); err != nil {
 		return Appended{}, err
 	}
-	if l.mustRoll(s, size, out) {
+	if l.m.Failpoint("fault/log/append-refused") {
+		return Appended{}, l.wrap("append", machine.ErrNoSpace)
+	}
+	if l.mustRoll(s, size, out) || l.m.Failpoint("fault/log/roll-early") {
 		if s, err = l.roll(s); err != nil {
 			return Appended{}, err
 		}
@@ -60,9 +63,16 @@ func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 	}
 	// The end moves only when the bytes are there: a reader that sees the new end finds them.
 	l.m.Failpoint("fault/log/append-unpublished")
+	interval := l.cfg.IndexInterval
+	if l.m.Failpoint("fault/log/index-skip") {
+		interval = math.MaxInt // an index may leave out any entry
+	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.publish(s, batches, out)
+	l.publish(s, batches, out, interval)
+	l.mu.Unlock()
+	if l.m.Failpoint("fault/log/flush-early") {
+		l.RequestFlush()
+	}
 	return out, nil
 }
 
@@ -112,6 +122,9 @@ func (l *Log) place(batches []byte, base int64, epoch int32) (next, newest int64
 func (l *Log) mustRoll(s *segment, size int64, a Appended) bool {
 	full := s.size+size > l.cfg.SegmentBytes || a.Next-s.base > math.MaxUint32
 	old := l.cfg.SegmentAge > 0 && s.firstTime >= 0 && a.MaxTimestamp-s.firstTime >= l.cfg.SegmentAge.Milliseconds()
+	if old && !full {
+		l.m.Mark("mark/log/rolled-by-age")
+	}
 	return full || old
 }
 
@@ -121,8 +134,12 @@ func (l *Log) roll(old *segment) (*segment, error) {
 		return old, nil // the new segment would have the name of this one
 	}
 	l.m.Failpoint("fault/log/roll-slow")
+	if l.m.Failpoint("fault/log/roll-refused") {
+		return nil, l.wrap("roll", machine.ErrNoSpace)
+	}
 	s, err := l.create(old.next)
 	if err != nil {
+		l.m.Mark("mark/log/roll-failed")
 		// A file that stays behind would look like a segment to the next start, amid later ones.
 		if e := l.remove(segmentName(old.next, logSuffix)); e != nil {
 			return nil, l.fence(errors.Join(err, e))
@@ -155,14 +172,16 @@ func (l *Log) write(s *segment, batches []byte) error {
 	if errors.Is(err, machine.ErrNoSpace) && cut == nil {
 		// A flush may have made that part durable. Its end must be, too, before other batches take the place.
 		if cut = s.file.Sync(); cut == nil {
+			l.m.Mark("mark/log/part-of-append-cut-off")
 			return l.wrap("append", err)
 		}
 	}
+	l.m.Mark("mark/log/fenced-by-append")
 	return l.fence(fmt.Errorf("append at position %d: %w", s.size, err))
 }
 
-// publish makes the written batches part of the log. Call with appending and mu.
-func (l *Log) publish(s *segment, batches []byte, a Appended) {
+// publish makes the written batches part of the log, with an index entry for each interval bytes. Call with appending and mu.
+func (l *Log) publish(s *segment, batches []byte, a Appended, interval int) {
 	pos := s.size
 	for rest := batches; len(rest) > 0; {
 		var b record.Batch
@@ -170,7 +189,7 @@ func (l *Log) publish(s *segment, batches []byte, a Appended) {
 		if pos == 0 {
 			s.firstTime = b.BaseTimestamp
 		}
-		s.index.add(uint32(b.BaseOffset-s.base), uint32(pos), int64(b.Size()), s.maxTime, l.cfg.IndexInterval)
+		s.index.add(uint32(b.BaseOffset-s.base), uint32(pos), int64(b.Size()), s.maxTime, interval)
 		s.maxTime = max(s.maxTime, b.MaxTimestamp)
 		pos += int64(b.Size())
 	}

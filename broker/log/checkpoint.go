@@ -76,6 +76,7 @@ func (l *Log) replaceFile(name string, p []byte) error {
 		err = l.disk.Rename(l.path(name+temporary), l.path(name))
 	}
 	if err != nil {
+		l.m.Mark("mark/log/file-not-replaced")
 		l.remove(name + temporary) // it takes space; the next start would remove it
 	}
 	return err
@@ -84,6 +85,7 @@ func (l *Log) replaceFile(name string, p []byte) error {
 // syncDir makes the directory's entries durable. A failure fences the log: it says nothing about any entry made so far, and a later success would not either.
 func (l *Log) syncDir() error {
 	if err := l.disk.SyncDir(l.dir); err != nil {
+		l.m.Mark("mark/log/fenced-by-directory")
 		return l.fence(err)
 	}
 	return nil

@@ -45,6 +45,7 @@ func (l *Log) shut(last func() error) error {
 		return err
 	}
 	l.mu.Unlock()
+	l.m.Failpoint("fault/log/close-slow")
 	err := last()
 	l.mu.Lock()
 	l.closed = true

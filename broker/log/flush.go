@@ -129,7 +129,11 @@ func (l *Log) flush() error {
 
 	l.m.Failpoint("fault/log/flush-slow")
 	indexes, err := l.settle(l.dirty, size)
+	if len(l.dirty) > 2 {
+		l.m.Mark("mark/log/flush-of-many-segments")
+	}
 	if err != nil {
+		l.m.Mark("mark/log/fenced-by-flush")
 		return l.fence(err)
 	}
 	l.m.Failpoint("fault/log/flush-unpublished")
@@ -154,6 +158,7 @@ func (l *Log) flushAndMark() error {
 		l.marked = 0 // another segment
 	}
 	switch {
+	case l.m.Failpoint("fault/log/checkpoint-skip"): // a recovery point may always be lower
 	case at.seg.base > l.recovery:
 		return l.advance(at.seg.base)
 	case at.pos-l.marked >= l.markEvery:
@@ -189,7 +194,12 @@ func (l *Log) settle(segments []*segment, size int64) (indexes, err error) {
 		l.mu.Lock()
 		x := s.index
 		l.mu.Unlock()
-		if err := l.storeIndex(s.base, &x); err != nil {
+		err := machine.ErrNoSpace
+		if !l.m.Failpoint("fault/log/index-unwritten") {
+			err = l.storeIndex(s.base, &x)
+		}
+		if err != nil {
+			l.m.Mark("mark/log/index-not-written")
 			indexes = errors.Join(indexes, l.wrap("write an index", err))
 			continue
 		}
@@ -223,9 +233,13 @@ func (l *Log) show(at mark) error {
 	l.mu.Lock()
 	if err := l.usable(); err != nil && !errors.Is(err, ErrClosed) {
 		l.mu.Unlock()
+		l.m.Mark("mark/log/fenced-while-flushing")
 		return err // an append failed meanwhile; its fence holds for this flush too
 	}
 	moved := at.offset > l.visible
+	if l.end > at.offset {
+		l.m.Mark("mark/log/grew-while-flushing")
+	}
 	if moved {
 		l.visible = at.offset
 		l.m.Trace(machine.Event{Kind: machine.LogVisible, Subject: l.subject, A: l.visible})

@@ -139,6 +139,9 @@ func (l *Log) fence(reason error) error {
 	l.mu.Lock()
 	fn := l.onVisible
 	first := l.failed == nil
+	if first && l.end > l.visible {
+		l.m.Mark("mark/log/fenced-with-unflushed")
+	}
 	if first {
 		l.failed = fmt.Errorf("log %s: %w: %w", l.subject, ErrFenced, reason)
 		if !l.closed {

@@ -68,7 +68,18 @@ func (l *Log) open(clean bool) (trusted bool, err error) {
 		l.segments = append(l.segments, &segment{base: base, file: f, next: base, firstTime: -1, maxTime: -1})
 	}
 	l.recovery = c.recovery
+	if clean && l.m.Failpoint("fault/log/distrust") {
+		clean = false // recovery is right for a clean log too
+	}
 	trusted = clean && known && l.trust() == nil
+	switch {
+	case trusted:
+		l.m.Mark("mark/log/trusted")
+	case clean:
+		l.m.Mark("mark/log/clean-but-distrusted")
+	case !known:
+		l.m.Mark("mark/log/no-checkpoint")
+	}
 	if !trusted {
 		if err := l.recover(); err != nil {
 			return false, err
@@ -107,6 +118,9 @@ func parent(dir string) string {
 // begin makes the first segment. When there was a log here before (its files are lost, or were never made durable) its offsets are not used again.
 func (l *Log) begin(c checkpoint) error {
 	base := max(c.start, c.recovery)
+	if base > 0 {
+		l.m.Mark("mark/log/begun-again-behind-lost-files")
+	}
 	s, err := l.create(base)
 	if err != nil {
 		return err
@@ -138,6 +152,7 @@ func (l *Log) sweep(c checkpoint) (bases []int64, err error) {
 		base, suffix, ok := parseName(info.Name)
 		switch {
 		case strings.HasSuffix(info.Name, temporary):
+			l.m.Mark("mark/log/swept-temporary")
 			err = l.remove(info.Name)
 			removed = true
 		case ok && suffix == logSuffix:
@@ -158,6 +173,11 @@ func (l *Log) sweep(c checkpoint) (bases []int64, err error) {
 		}
 		amid := len(kept) > 0 && i < len(bases)-1
 		if base < c.start || amid && empty[base] {
+			if base < c.start {
+				l.m.Mark("mark/log/swept-below-start")
+			} else {
+				l.m.Mark("mark/log/swept-empty-amid")
+			}
 			if err := l.unlink(base); err != nil {
 				return nil, err
 			}
@@ -171,6 +191,7 @@ func (l *Log) sweep(c checkpoint) (bases []int64, err error) {
 		if i < len(kept) && kept[i] == base {
 			continue
 		}
+		l.m.Mark("mark/log/swept-index-without-log")
 		if err := l.unlink(base); err != nil {
 			return nil, err
 		}

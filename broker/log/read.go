@@ -67,6 +67,7 @@ func (l *Log) readable(offset, below int64) (*segment, int64, error) {
 	case l.failed != nil && offset >= min(below, l.visible):
 		return nil, 0, l.failed
 	case l.failed != nil:
+		l.m.Mark("mark/log/read-of-fenced")
 		below = l.visible // what lies above may not be what was appended
 	}
 	below = min(below, l.end)
@@ -89,6 +90,7 @@ func (l *Log) answer(q *query, s *segment) error {
 		if err == errNeedsDisk {
 			buf := l.borrow()
 			l.mu.Unlock()
+			l.m.Failpoint("fault/log/lookup-slow")
 			err = q.run(&walk{file: s.file, end: q.size, buf: buf})
 			l.mu.Lock()
 			l.lend(buf)
@@ -111,17 +113,20 @@ func (l *Log) fetchIndex(s *segment, rebuild bool) error {
 		l.mu.Unlock()
 		var x index
 		var err error
+		rebuild = rebuild || l.m.Failpoint("fault/log/index-rebuild") // as if its files were no use
 		if !rebuild {
 			x, err = l.loadIndex(s, size, next)
 			rebuild = err != nil
 		}
 		if rebuild {
+			l.m.Mark("mark/log/index-rebuilt")
 			x, err = l.buildIndex(s, size)
 		}
 		l.mu.Lock()
 		if err != nil || s.trusted {
 			return err
 		}
+		l.m.Mark("mark/log/index-loaded")
 		if s.size == size { // else it grew or was cut; the index would not fit
 			s.index, s.loaded, s.trusted = x, true, rebuild
 			return nil

@@ -32,6 +32,7 @@ func (l *Log) recover() error {
 			return fmt.Errorf("%w: %s ends at offset %d, the next segment begins at %d, the recovery point is %d", ErrDamaged, s.file.Name(), s.next, l.segments[i+1].base, l.recovery)
 		}
 	}
+	l.m.Failpoint("fault/log/recover-slow")
 	before := max(l.recovery, l.active().base) // the best that is known of where the log ended
 	cut := false
 	sc := scanner{log: l}
@@ -42,6 +43,7 @@ func (l *Log) recover() error {
 				return fmt.Errorf("%w: offsets %d to %d are missing, the recovery point is %d", ErrDamaged, l.segments[i-1].next, s.base, l.recovery)
 			}
 			cut = true
+			l.m.Mark("mark/log/recovered-gap")
 			if err := l.cutSegments(i); err != nil {
 				return err
 			}
@@ -54,6 +56,10 @@ func (l *Log) recover() error {
 		before = max(before, s.next)
 		if !good {
 			cut = true
+			l.m.Mark("mark/log/recovered-torn-tail")
+			if i+1 < len(l.segments) {
+				l.m.Mark("mark/log/recovered-torn-amid")
+			}
 			if err := s.file.Truncate(s.size); err != nil {
 				return err
 			}
@@ -71,6 +77,7 @@ func (l *Log) inspectOrScan(s *segment) error {
 	if err == nil || !missing(err) {
 		return err
 	}
+	l.m.Mark("mark/log/recovered-index")
 	sc := scanner{log: l}
 	good, err := sc.run(s, math.MaxInt64)
 	if err != nil {
@@ -117,6 +124,13 @@ func (l *Log) conclude(first int, before int64, cut bool) error {
 	if before = max(before, end); cut || before > end {
 		l.m.Trace(machine.Event{Kind: machine.LogTruncated, Subject: l.subject, A: before, B: end})
 	}
+	switch {
+	case before > end:
+		l.m.Mark("mark/log/recovered-shorter")
+	case end > l.recovery:
+		l.m.Mark("mark/log/recovered-unflushed") // or flushed, but not yet behind the recovery point
+	}
+	l.m.Failpoint("fault/log/recovered-slow")
 	c := checkpoint{start: l.segments[0].base, recovery: end}
 	if err := l.saveCheckpoint(c); err != nil {
 		return err
@@ -169,6 +183,7 @@ func (sc *scanner) run(s *segment, above int64) (good bool, err error) {
 		}
 		if bad != nil {
 			if s.next < above && above <= l.recovery {
+				l.m.Mark("mark/log/damaged-below-recovery-point")
 				return false, fmt.Errorf("%w: %s, position %d, offset %d, the recovery point is %d: %w", ErrDamaged, s.file.Name(), s.size, s.next, above, bad)
 			}
 			return false, nil

@@ -41,6 +41,8 @@ func (l *Log) retireActive() error {
 	}
 	l.appending.Unlock()
 	if err == nil && next != s {
+		l.m.Mark("mark/log/retired-active")
+		l.m.Failpoint("fault/log/retired-slow")
 		err = l.flushAndMark()
 	}
 	return err
@@ -64,6 +66,7 @@ func (l *Log) deleteOld() error {
 		return nil
 	}
 	if kept.fresh {
+		l.m.Mark("mark/log/kept-segment-is-fresh")
 		// The first segment must be sure to be there after a power loss: without it the rest would be a log with a gap before it.
 		if err := l.flush(); kept.fresh {
 			return err
@@ -71,6 +74,7 @@ func (l *Log) deleteOld() error {
 	}
 	c := checkpoint{start: kept.base, recovery: max(l.recovery, kept.base)}
 	if err := l.saveCheckpoint(c); errors.Is(err, machine.ErrNoSpace) {
+		l.m.Mark("mark/log/deleted-one-by-one")
 		return l.deleteOneByOne(old, kept)
 	} else if err != nil {
 		return err
@@ -145,7 +149,11 @@ func (l *Log) surplus() int {
 	}
 	for i, s := range sealed {
 		large := l.cfg.RetentionBytes > 0 && size-s.size >= l.cfg.RetentionBytes
-		if s.next > l.visible || !large && !l.expired(s) {
+		if !large && !l.expired(s) {
+			return i
+		}
+		if s.next > l.visible {
+			l.m.Mark("mark/log/kept-unflushed")
 			return i
 		}
 		size -= s.size

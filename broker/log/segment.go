@@ -82,6 +82,8 @@ func (l *Log) drop(s *segment) {
 	l.mu.Unlock()
 	if last {
 		s.file.Close()
+	} else {
+		l.m.Mark("mark/log/dropped-while-read")
 	}
 }
 

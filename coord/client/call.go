@@ -62,12 +62,14 @@ func (c *Client) await(k *call, deadline time.Duration) error {
 			continue
 		}
 		if i := slices.Index(c.waiting, k); i >= 0 {
+			c.m.Mark("mark/session/never-connected")
 			c.waiting = slices.Delete(c.waiting, i, i+1)
 			k.settle(ErrNotConnected)
 			break
 		}
 		// In flight. The answers come in order, so a late one holds up all others, and only the end of the connection
 		// settles it. One that is not even written goes back to the waiting ones.
+		c.m.Mark("mark/session/request-timed-out")
 		c.drop(c.conn)
 	}
 	return k.err
@@ -91,6 +93,17 @@ func (c *Client) do(record *Call, r jute.Request) (jute.Reply, error) {
 	if size := requestSize(&r); size > jute.MaxPacket {
 		return jute.Reply{}, fmt.Errorf("%w: a request of %d bytes, at most %d are accepted", ErrBadArguments, size, jute.MaxPacket)
 	}
+	if c.m.Failpoint("fault/session/call") { // as if there had been no connection all the time
+		return jute.Reply{}, ErrNotConnected
+	}
+	reply, err := c.request(record, r)
+	if err == nil && c.m.Failpoint("fault/session/answer") {
+		return jute.Reply{}, ErrConnectionLoss
+	}
+	return reply, err
+}
+
+func (c *Client) request(record *Call, r jute.Request) (jute.Reply, error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	switch c.phase {

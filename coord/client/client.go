@@ -157,6 +157,7 @@ func (c *Client) closeSession(record *Call) error {
 		c.recycle(call)
 		switch {
 		case err == ErrSessionExpired:
+			c.m.Mark("mark/session/close-found-done")
 			return nil // the answer to an earlier attempt was lost, or it was too late anyway
 		case err == ErrConnectionLoss && c.m.Uptime() < deadline:
 			// Connecting again tells whether the session is gone; if not it is asked again.
@@ -173,6 +174,7 @@ func (c *Client) end(as phase, reason error) {
 	}
 	c.phase, c.lease = as, 0
 	if as == expired {
+		c.m.Mark("mark/session/expired")
 		c.announce(Event{State: StateExpired})
 	}
 	c.drop(c.conn)

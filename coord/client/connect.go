@@ -53,6 +53,9 @@ func (c *Client) backOff() bool {
 // open connects to a server and agrees on the session. nil: no connection.
 func (c *Client) open(server string) (net.Conn, *jute.PacketReader) {
 	// Short of a third of the time-out for all servers together: that much is left when a connection counts as lost.
+	if c.m.Failpoint("fault/session/dial") {
+		return nil, nil
+	}
 	conn, err := c.m.Dial(server, max(c.cfg.SessionTimeout/3/time.Duration(1+len(c.cfg.Servers)), 2*minBackoff))
 	if err != nil {
 		return nil, nil
@@ -85,6 +88,9 @@ func (c *Client) shake(conn net.Conn, packets *jute.PacketReader) error {
 		return err
 	}
 	packet, err := packets.Next()
+	if err == nil && c.m.Failpoint("fault/session/welcome") { // the connection ends before the answer
+		err = io.ErrUnexpectedEOF
+	}
 	if err != nil {
 		return err
 	}
@@ -103,6 +109,7 @@ func (c *Client) shake(conn net.Conn, packets *jute.PacketReader) error {
 	case answer.Timeout <= 0 && ask.SessionID == 0:
 		return fmt.Errorf("%s refused a new session", conn.RemoteAddr())
 	case answer.Timeout <= 0:
+		c.m.Mark("mark/session/refused")
 		if c.phase == closing {
 			c.end(closed, ErrSessionExpired)
 		} else {
@@ -113,6 +120,9 @@ func (c *Client) shake(conn net.Conn, packets *jute.PacketReader) error {
 		return fmt.Errorf("%s answered with session %#x to %#x", conn.RemoteAddr(), answer.SessionID, ask.SessionID)
 	}
 	c.failures = 0
+	if c.session != 0 {
+		c.m.Mark("mark/session/reconnected")
+	}
 	c.session, c.timeout = answer.SessionID, time.Duration(answer.Timeout)*time.Millisecond
 	copy(c.password[:], answer.Password)
 	c.conn = conn
@@ -137,13 +147,15 @@ func (c *Client) silence() time.Duration { return c.timeout * 2 / 3 }
 
 // watchdog ends a connection that is silent for too long.
 func (c *Client) watchdog(conn net.Conn) {
+	early := c.m.Failpoint("fault/session/watchdog")
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	if c.conn != conn {
 		return
 	}
 	left := c.link.heard + c.silence() - c.m.Uptime()
-	if left <= 0 {
+	if left <= 0 || early {
+		c.m.Mark("mark/session/silent-too-long")
 		c.drop(conn)
 		return
 	}
@@ -159,8 +171,10 @@ func (c *Client) drop(conn net.Conn) {
 	written := len(c.link.flight) - c.link.unwritten
 	for i, call := range c.link.flight {
 		if i < written {
+			c.m.Mark("mark/session/lost-with-request-under-way")
 			call.settle(ErrConnectionLoss)
 		} else {
+			c.m.Mark("mark/session/unwritten-waits")
 			call.sent = false
 			c.waiting = append(c.waiting, call)
 		}
@@ -186,6 +200,9 @@ func (c *Client) write(conn net.Conn) {
 			l.sent = c.m.Uptime()
 			c.lock.Unlock()
 			c.m.Work(machine.Work{Requests: requests, Copied: int64(len(buf)), Syscalls: 1})
+			if c.m.Failpoint("fault/session/write") { // the connection ends before it
+				conn.Close()
+			}
 			_, err := conn.Write(buf)
 			c.lock.Lock()
 			if c.conn != conn {
@@ -209,7 +226,7 @@ func (c *Client) write(conn net.Conn) {
 			continue
 		}
 		c.lock.Unlock()
-		skip := c.m.Failpoint("fault/coord/slow-ping")
+		skip := c.m.Failpoint("fault/session/slow-ping")
 		c.lock.Lock()
 		if c.conn != conn {
 			return
@@ -232,6 +249,9 @@ func (c *Client) receive(conn net.Conn, packets *jute.PacketReader) {
 	for {
 		packets.Shrink()
 		packet, err := packets.Next()
+		if err == nil && c.m.Failpoint("fault/session/packet") { // the connection ends before it
+			err = io.ErrUnexpectedEOF
+		}
 		c.lock.Lock()
 		if c.conn == conn {
 			if err == nil {

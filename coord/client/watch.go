@@ -49,6 +49,7 @@ func (c *Client) fired(e jute.Event) {
 	}
 	had := c.armed[e.Path]
 	if had&ends == 0 {
+		c.m.Mark("mark/session/told-twice")
 		return
 	}
 	if had &^= ends; had == 0 {
@@ -72,6 +73,7 @@ func (c *Client) rearm() {
 	size := 0
 	flush := func() {
 		if size > 0 {
+			c.m.Mark("mark/session/watches-left-again")
 			w.RelativeZxid = c.zxid
 			c.link.out = appendRequest(c.link.out, &jute.Request{Xid: jute.XidSetWatches, Op: jute.OpSetWatches, Watches: &w})
 			w, size = jute.SetWatches{}, 0
@@ -101,6 +103,7 @@ func (c *Client) announce(e Event) {
 		return
 	}
 	if n := len(c.pending); n >= 2 && e.Type == EventSession && c.pending[n-2] == e && c.pending[n-1].Type == EventSession {
+		c.m.Mark("mark/session/events-merged")
 		c.pending = c.pending[:n-1]
 		return
 	}
@@ -122,6 +125,7 @@ func (c *Client) deliver() {
 		e := c.pending[0]
 		c.pending = slices.Delete(c.pending, 0, 1)
 		c.lock.Unlock()
+		c.m.Failpoint("fault/session/event-late")
 		c.cfg.OnEvent(e)
 		c.lock.Lock()
 	}

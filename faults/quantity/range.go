@@ -39,6 +39,9 @@ func Between[T Value[T]](min, max T) Range[T] { return Range[T]{min, max} }
 // Fixed tells whether the range holds one value only.
 func (r Range[T]) Fixed() bool { return r.Min == r.Max }
 
+// Given tells whether it is not the zero Range.
+func (r Range[T]) Given() bool { return r != Range[T]{} }
+
 // V is the value of a fixed range. On one that was not drawn yet it panics: that is a bug of the caller.
 func (r Range[T]) V() T {
 	if r.Min != r.Max {

@@ -14,6 +14,8 @@ type still struct{ now time.Duration }
 
 func (w *still) Now() time.Duration                       { return w.now }
 func (w *still) Wait(until time.Duration)                 { w.now = max(w.now, until) }
+func (w *still) Waker() func()                            { return func() {} }
+func (w *still) Park()                                    { panic("nobody is there to wake it") }
 func (w *still) Record(op, file string, a, b int64)       {}
 func (w *still) Stream(purpose, entity string) *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 func (w *still) wall() time.Time                          { return time.Unix(0, int64(w.now)) }

@@ -68,6 +68,45 @@ func TestSyncCostsItsDirtyPagesAndAFlush(t *testing.T) {
 	require.InDelta(t, float64(8+1), d.Seconds()*1000, 1)
 }
 
+// A run of pages is one transfer; pages that do not follow each other cost a seek each, which is what bounds IOPS.
+func TestSequentialAndRandomCost(t *testing.T) {
+	for _, step := range []int64{1, 3} {
+		r := newRig(t, 1, hdd)
+		f := r.put("f", fill('a', 1<<20))
+		write := r.lasted(func() {
+			for i := range int64(16) {
+				r.write(f, fill('b', PageBytes), i*step*PageBytes)
+			}
+			require.NoError(t, f.Sync())
+		})
+		r.powerLoss()
+		f = r.open("f", 0)
+		read := r.lasted(func() {
+			for i := range int64(4) {
+				r.read(f, i*step*extentBytes, extentBytes)
+			}
+		})
+		seeks := map[int64]float64{1: 1, 3: 16}[step]
+		require.InDelta(t, seeks*8+0.625+1, write.Seconds()*1000, 0.1, "16 pages written")
+		seeks = map[int64]float64{1: 1, 3: 4}[step]
+		require.InDelta(t, seeks*8+2.5, read.Seconds()*1000, 0.7, "4 extents read")
+	}
+}
+
+// Unsynced bytes above the background limit go to the device by themselves, oldest first, while the writer goes on.
+func TestWriteBackStartsAtTheBackgroundLimit(t *testing.T) {
+	r := newRig(t, 1, hdd)
+	f := r.put("f", nil)
+	r.write(f, fill('a', 6<<20), 0)
+	require.Zero(t, r.m.root.entries["f"].written)
+	d := r.lasted(func() { r.write(f, fill('a', PageBytes), 6<<20) })
+	require.Less(t, d, 10*time.Microsecond)
+	require.Equal(t, 256, r.m.root.entries["f"].written)
+	require.Equal(t, r.w.now-d+18*time.Millisecond, r.m.dev.busy, "a seek and a megabyte")
+	v, _ := r.m.File("f")
+	require.Zero(t, v.Synced, "it promises nothing")
+}
+
 func TestTransfersQueueOnTheDevice(t *testing.T) {
 	r := newRig(t, 1, hdd)
 	f, g := r.put("f", nil), r.put("g", nil)

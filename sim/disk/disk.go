@@ -35,17 +35,32 @@
 // Not modelled: page versions, lengths and names that were overwritten before any Sync captured them (except names, of which each
 // pending change counts), the device reordering what it has acknowledged, and hard links.
 //
-// After a power loss what is there is durable, and the cache is cold.
+// After a power loss what is there is durable, and the cache is cold. [Model.PowerLoss] draws one of the disks that may be left;
+// [Model.Outcomes] lists all of them, by the same code: testdata/outcomes shows them for many small scripts.
 //
 // Failed Sync. Its pages count as clean: they stay readable in the cache, but no later Sync writes them unless they are
 // written again. They are lost or not at the next power loss, drawn like unsynced pages, or when the cache
 // drops them. The length is metadata: a later Sync that succeeds makes it durable, and then lost pages inside read as zeros or old bytes.
 //
-// Injected faults lie in an overlay ([Fault]) apart from the true bytes: healing one shows the truth again, and leaving
-// one out changes no decision about the others. Errors and short counts are drawn per operation; a read error
-// moves nothing, a write error writes nothing, a Sync error is the failed Sync above, an error of an entry operation changes nothing. Bit rot
-// and misdirected writes are sectors that read differently from what is there until they are written again. A full disk
-// counts 4096 bytes for each page that has bytes; a write takes what fits and returns a short count, or machine.ErrNoSpace when nothing fits.
+// # Injected faults
+//
+// They lie in an overlay ([Fault]) apart from the true bytes: healing one shows the truth again, and leaving one out changes no decision about the
+// others. Every fault in force judges an operation once, when it begins, by draws of its own; what was decided then stands.
+//   - Error (EIO): a read moves nothing, a write writes nothing, a Sync is the failed Sync above; an operation on entries (open, create, mkdir,
+//     remove, rename, readdir, stat, syncdir) changes nothing, and what was pending stays so.
+//   - Short: a read or write moves at least one byte and fewer than asked.
+//   - Slow: an operation takes longer.
+//   - Stall: an operation waits until the fault is healed, without an event meanwhile. A Sync waits after its capture, others before any effect. A stall that is
+//     injected while an operation is held holds it too. A process that dies gives its operations up.
+//   - Full (ENOSPC): so many bytes are free, by 4096 for each page that has bytes; names cost nothing, and what has its page can be written. A write takes what
+//     fits and returns a short count, or machine.ErrNoSpace when nothing fits. [Config].Capacity is the same for ever.
+//   - Rot: sectors that are durable when it is injected read with one bit flipped.
+//   - Misdirect: the first page of a write seems to have gone to another page of the file: in its own place sectors read as before, in the other
+//     as what was meant. What rot and misdirected writes changed reads so, from the cache too, until it is written again or cut off.
+//   - Lie: Sync and SyncDir take their time, report success and make nothing durable. At a power loss their pages and entries are drawn like any that are not synced. The
+//     next honest Sync of the file, or SyncDir of the directory, covers them.
+//
+// [Model.Wipe] is a disk replaced by a new one. [Active] says what a fault has hit and what it did to the latest operation.
 //
 // # Order of effect and wait
 //
@@ -75,6 +90,10 @@ type World interface {
 	Now() time.Duration
 	// Wait blocks the calling task until that world time; it is a scheduling point also when that is past.
 	Wait(until time.Duration)
+	// Waker returns what wakes the calling task from Park; called at any other time it does nothing.
+	Waker() (wake func())
+	// Park blocks the calling task until it is woken, without a timer.
+	Park()
 	// Record folds an operation into the run's hash and trace. op is a constant; a and b are usually offset and count, or size; a negative
 	// b is an error number.
 	Record(op, file string, a, b int64)
@@ -109,9 +128,10 @@ type Model struct {
 	queueLimit int   // length at which enqueue looks for files that have nothing to write
 	world      World // of the last view attached, for draws about cached pages
 
-	faults  []*active
-	leftOut map[string]bool
-	patched []*node
+	faults   []*active
+	faultSeq int64 // faults injected so far
+	leftOut  map[string]bool
+	patched  []*node
 
 	observe func(Event)
 }
@@ -148,6 +168,14 @@ func (m *Model) ProcessCrash() {
 		m.closed(f.n)
 	}
 	m.handles = m.handles[:0]
+	m.forgetHeld()
+}
+
+// forgetHeld forgets the stalled operations of a process that has ended.
+func (m *Model) forgetHeld() {
+	for _, a := range m.faults {
+		a.held = nil
+	}
 }
 
 // Wipe empties the disk, as a new one in its place would be. Fault injections stay. Call it while no process is attached.
@@ -162,4 +190,6 @@ func (m *Model) wipe() {
 	m.handles, m.pending, m.patched, m.queue = nil, nil, nil, nil
 	m.used, m.dirtyPages = 0, 0
 	m.dropCache()
+	m.dev = device{}
+	m.forgetHeld()
 }

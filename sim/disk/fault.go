@@ -20,18 +20,22 @@ const (
 	Short
 	// Slow adds Delay to operations.
 	Slow
-	// Stall blocks operations until the fault is healed; a Sync after its capture, others before any effect.
+	// Stall blocks operations until the fault is healed; a Sync after its capture, others before any effect. With Count 1 it blocks
+	// one operation, without a count all that it names: with neither Ops nor Path the whole disk.
 	Stall
-	// Full leaves Bytes of free space, counted from when the fault is injected.
+	// Full leaves Bytes of free space, counted from when the fault is injected. It hits a write that does not fit.
 	Full
 	// Rot flips one bit in each durable sector with the given probability, when it is injected.
 	Rot
 	// Misdirect sends the first page of a write to another page of the same file: the right place reads as before, the
 	// wrong one as what was meant. Files of one page are spared.
 	Misdirect
+	// Lie lets Sync and SyncDir take their time and report success though nothing becomes durable, as a drive does that ignores
+	// the order to empty its cache. The next Sync, or SyncDir, without it makes durable what they should have.
+	Lie
 )
 
-var faultNames = []string{"", "error", "short", "slow", "stall", "full", "rot", "misdirect"}
+var faultNames = []string{"", "error", "short", "slow", "stall", "full", "rot", "misdirect", "lie"}
 
 // Ops is a set of operations.
 type Ops uint16
@@ -130,13 +134,46 @@ func (o *Ops) UnmarshalText(text []byte) error {
 type Active struct {
 	Fault
 	Hits int // operations it has hit (Rot: sectors)
+	Last Hit // the latest of them
+}
+
+// Hit is what a fault did to one operation.
+type Hit struct {
+	At   time.Duration // world time
+	Op   Ops           // 0: none, the sector rotted by itself
+	Path string
+	// Short, Full: bytes asked for and moved. Misdirect: the page meant and the page that was hit, by number. Rot: the sector, by number, and the bit in it.
+	From, To int64
+}
+
+// String shows the fault and what it has done, for people.
+func (a Active) String() string {
+	s := a.Fault.String()
+	h := a.Last
+	switch {
+	case a.Hits == 0:
+		return s + ": no hit"
+	case a.Kind == Rot:
+		return fmt.Sprintf("%s: %d hits, the last at %s: sector %d of %s, bit %d", s, a.Hits, h.At, h.From, h.Path, h.To)
+	}
+	s = fmt.Sprintf("%s: %d hits, the last at %s: %s of %s", s, a.Hits, h.At, h.Op, h.Path)
+	switch a.Kind {
+	case Short, Full:
+		s += fmt.Sprintf(", %d of %d bytes", h.To, h.From)
+	case Misdirect:
+		s += fmt.Sprintf(", page %d went to page %d", h.From, h.To)
+	}
+	return s
 }
 
 type active struct {
 	Active
 	m       *Model
+	seq     int64                 // order of injection
+	healed  bool                  // no longer in force
 	streams map[string]*rand.Rand // by path
 	limit   int64                 // Full: bytes that may be used in all
+	held    []func()              // Stall: wake the operations that wait
 }
 
 // Inject puts a fault in force. It fails when its ID is taken or it says nothing that could happen. A fault that was left out
@@ -145,7 +182,7 @@ func (m *Model) Inject(f Fault) error {
 	switch {
 	case f.ID == "" || slices.ContainsFunc(m.faults, func(a *active) bool { return a.ID == f.ID }):
 		return fmt.Errorf("disk %s: fault %q: needs an id of its own", m.name, f)
-	case f.Kind < Error || f.Kind > Misdirect:
+	case f.Kind < Error || f.Kind > Lie:
 		return fmt.Errorf("disk %s: fault %s: kind %d is none", m.name, f.ID, f.Kind)
 	case f.Probability < 0 || f.Probability > 1:
 		return fmt.Errorf("disk %s: fault %s: probability %g is not between 0 and 1", m.name, f.ID, f.Probability)
@@ -153,6 +190,8 @@ func (m *Model) Inject(f Fault) error {
 		return fmt.Errorf("disk %s: fault %q: negative count, delay or bytes", m.name, f)
 	case m.leftOut[f.ID]:
 		return nil
+	case f.Kind == Rot && m.world == nil && len(m.root.names) > 0:
+		return fmt.Errorf("disk %s: fault %s: no process has used the disk yet, so there is no world to draw from", m.name, f.ID)
 	}
 	if f.Ops == 0 {
 		switch f.Kind {
@@ -162,11 +201,14 @@ func (m *Model) Inject(f Fault) error {
 			f.Ops = OpRead | OpWrite
 		case Misdirect:
 			f.Ops = OpWrite
+		case Lie:
+			f.Ops = OpSync | OpSyncDir
 		case Slow, Stall:
 			f.Ops = ^Ops(0)
 		}
 	}
-	a := &active{Active: Active{Fault: f}, m: m, streams: map[string]*rand.Rand{}, limit: m.used*PageBytes + f.Bytes}
+	m.faultSeq++
+	a := &active{Active: Active{Fault: f}, m: m, seq: m.faultSeq, streams: map[string]*rand.Rand{}, limit: m.used*PageBytes + f.Bytes}
 	m.faults = append(m.faults, a)
 	if f.Kind == Rot {
 		m.rot(a)
@@ -174,14 +216,20 @@ func (m *Model) Inject(f Fault) error {
 	return nil
 }
 
-// Heal ends a fault and takes back what reads differently because of it. It reports whether the fault was in force.
+// Heal ends a fault, takes back what reads differently because of it and lets go what it stalls. It reports whether the fault was in force.
 func (m *Model) Heal(id string) bool {
 	i := slices.IndexFunc(m.faults, func(a *active) bool { return a.ID == id })
 	if i < 0 {
 		return false
 	}
+	a := m.faults[i]
 	m.faults = slices.Delete(m.faults, i, i+1)
+	a.healed = true
 	m.heal(id)
+	for _, wake := range a.held {
+		wake()
+	}
+	a.held = nil
 	return true
 }
 
@@ -208,18 +256,18 @@ func (m *Model) Faults() []Active {
 	return list
 }
 
-// capacity is how many bytes the disk holds; negative: any number.
-func (m *Model) capacity() int64 {
-	limit := int64(-1)
+// capacity is how many bytes the disk holds, negative for any number, and the fault that says so, if one does.
+func (m *Model) capacity() (limit int64, by *active) {
+	limit = -1
 	if m.cfg.Capacity > 0 {
 		limit = m.cfg.Capacity
 	}
 	for _, a := range m.faults {
 		if a.Kind == Full && (limit < 0 || a.limit < limit) {
-			limit = a.limit
+			limit, by = a.limit, a
 		}
 	}
-	return limit
+	return limit, by
 }
 
 // hits draws whether the fault hits an operation.
@@ -227,11 +275,13 @@ func (a *active) hits(op Ops, path string) bool {
 	if a.Ops&op == 0 || a.spent() || a.Path != "" && !match(a.Path, path) {
 		return false
 	}
-	if a.Probability != 0 && a.draw(path).Float64() >= a.Probability {
-		return false
-	}
+	return a.Probability == 0 || a.draw(path).Float64() < a.Probability
+}
+
+// hit takes note of a hit.
+func (a *active) hit(h Hit) {
 	a.Hits++
-	return true
+	a.Last = h
 }
 
 func (a *active) spent() bool { return a.Count > 0 && a.Hits >= a.Count }
@@ -247,52 +297,95 @@ func (a *active) draw(path string) *rand.Rand {
 
 // verdict is what the faults have decided about one operation.
 type verdict struct {
+	op        Ops
+	path      string
 	err       error
 	delay     time.Duration
-	count     int     // bytes it may move
-	misdirect *active // not nil: the first page goes astray
+	count     int       // bytes it may move
+	misdirect *active   // not nil: the first page goes astray,
+	astray    int64     // to this one
+	lie       bool      // success is reported and nothing becomes durable
+	stalls    []*active // it waits until all of these are healed
+	judged    int64     // faults up to this one have judged it
 }
 
-// consult asks every fault in force about an operation, in the order of injection, and blocks while one stalls it.
-func (v *view) consult(op Ops, path string, count int) verdict {
-	c := verdict{count: count}
+// judge asks every fault in force about an operation that begins, once each, whatever the others say. Of a write, page is the first one and pages
+// is how many the file has; both are 0 for other operations.
+func (v *view) judge(op Ops, path string, count int, page, pages int64) verdict {
+	c := verdict{op: op, path: path, count: count}
 	if len(v.m.faults) == 0 {
 		return c
 	}
-	v.stall(op, path)
 	for _, a := range v.m.faults {
-		if a.Kind == Stall || a.Kind == Full || a.Kind == Rot || !a.hits(op, path) {
+		switch a.Kind {
+		case Full, Rot:
+			continue
+		case Short:
+			if count <= 1 {
+				continue
+			}
+		case Misdirect:
+			if pages < 2 {
+				continue
+			}
+		}
+		if !a.hits(op, path) {
 			continue
 		}
+		h := Hit{At: v.w.Now(), Op: op, Path: path}
 		switch a.Kind {
 		case Error:
 			c.err = machine.ErrIO
 		case Short:
-			if c.count > 1 {
-				c.count = 1 + a.draw(path).IntN(c.count-1)
-			}
+			moved := 1 + a.draw(path).IntN(count-1)
+			c.count = min(c.count, moved)
+			h.From, h.To = int64(count), int64(moved)
 		case Slow:
 			c.delay += a.Delay
 		case Misdirect:
-			c.misdirect = a
+			c.misdirect, c.astray = a, a.draw(path).Int64N(pages-1)
+			if c.astray >= page {
+				c.astray++
+			}
+			h.From, h.To = page, c.astray
+		case Lie:
+			c.lie = true
+		case Stall:
+			c.stalls = append(c.stalls, a)
 		}
+		a.hit(h)
 	}
+	c.judged = v.m.faultSeq
 	return c
 }
 
-// stall blocks while a fault stalls the operation. A stall that has hit holds until it is healed.
-func (v *view) stall(op Ops, path string) {
-	const poll = 10 * time.Millisecond
-	for i := 0; i < len(v.m.faults); i++ {
-		a := v.m.faults[i]
-		if a.Kind != Stall || !a.hits(op, path) {
-			continue
+// hold blocks while a fault stalls the operation. A stall that was injected meanwhile holds it too.
+func (v *view) hold(c *verdict) {
+	for len(c.stalls) > 0 {
+		a := c.stalls[0]
+		for !a.healed {
+			a.held = append(a.held, v.w.Waker())
+			v.w.Park()
 		}
-		for slices.Contains(v.m.faults, a) {
-			v.w.Wait(v.w.Now() + poll)
+		c.stalls = c.stalls[1:]
+		for _, a := range v.m.faults {
+			if a.Kind == Stall && a.seq > c.judged && a.hits(c.op, c.path) {
+				a.hit(Hit{At: v.w.Now(), Op: c.op, Path: c.path})
+				c.stalls = append(c.stalls, a)
+			}
 		}
-		i = -1
+		c.judged = v.m.faultSeq
 	}
+	if c.misdirect != nil && c.misdirect.healed {
+		c.misdirect = nil
+	}
+}
+
+// consult is judge and hold for operations that have no effect before.
+func (v *view) consult(op Ops, path string, count int) verdict {
+	c := v.judge(op, path, count, 0, 0)
+	v.hold(&c)
+	return c
 }
 
 // match tells whether a path matches a glob.

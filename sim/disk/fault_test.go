@@ -2,6 +2,7 @@ package disk
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"testing"
 	"time"
@@ -18,19 +19,19 @@ func (r *rig) inject(f Fault) {
 	require.NoError(r.t, r.m.Inject(f))
 }
 
-func TestErrorFailsTheOperationsItNames(t *testing.T) {
+func TestFaultEIO(t *testing.T) {
 	ops := map[string]struct {
 		op  Ops
 		run func(r *rig, f machine.File) error
 	}{
 		"read":     {OpRead, func(r *rig, f machine.File) error { _, err := f.Pread(make([]byte, 1), 0); return err }},
 		"write":    {OpWrite, func(r *rig, f machine.File) error { _, err := f.Pwrite(fill('b', 9000), 0); return err }},
-		"sync":     {OpSync, func(r *rig, f machine.File) error { return f.Sync() }},
+		"fsync":    {OpSync, func(r *rig, f machine.File) error { return f.Sync() }},
 		"truncate": {OpTruncate, func(r *rig, f machine.File) error { return f.Truncate(1) }},
 		"open":     {OpOpen, func(r *rig, f machine.File) error { _, err := r.d.Open("d/f", 0); return err }},
 		"create":   {OpCreate, func(r *rig, f machine.File) error { _, err := r.d.Open("d/g", machine.Create); return err }},
 		"mkdir":    {OpMkdir, func(r *rig, f machine.File) error { return r.d.Mkdir("d/e") }},
-		"remove":   {OpRemove, func(r *rig, f machine.File) error { return r.d.Remove("d/f") }},
+		"unlink":   {OpRemove, func(r *rig, f machine.File) error { return r.d.Remove("d/f") }},
 		"rename":   {OpRename, func(r *rig, f machine.File) error { return r.d.Rename("d/f", "d/g") }},
 		"readdir":  {OpReadDir, func(r *rig, f machine.File) error { _, err := r.d.ReadDir("d"); return err }},
 		"stat":     {OpStat, func(r *rig, f machine.File) error { _, err := r.d.Stat("d/f"); return err }},
@@ -42,7 +43,7 @@ func TestErrorFailsTheOperationsItNames(t *testing.T) {
 			require.NoError(t, r.d.Mkdir("d"))
 			f := r.open("d/f", machine.Create)
 			r.write(f, fill('a', 100), 0)
-			before := r.state()
+			before, left := r.state(), r.left()
 			r.inject(Fault{ID: "elsewhere", Kind: Error, Ops: c.op, Path: "other/**"})
 			r.inject(Fault{Kind: Error, Ops: c.op, Path: "d**"})
 			err := c.run(r, f)
@@ -50,6 +51,8 @@ func TestErrorFailsTheOperationsItNames(t *testing.T) {
 			require.ErrorContains(t, err, "d", "the error names the path")
 			require.True(t, r.m.Heal("x"))
 			require.Equal(t, before, r.state(), "it changed nothing")
+			require.Equal(t, left, r.left(), "not even what a power loss may leave")
+			checkPages(t, r.m)
 			require.NoError(t, c.run(r, f))
 		})
 	}
@@ -88,7 +91,7 @@ func TestErrorByProbabilityDependsOnNothingElse(t *testing.T) {
 	require.Equal(t, run(false), run(true))
 }
 
-func TestShortMovesLessThanAskedAndAtLeastOneByte(t *testing.T) {
+func TestFaultShortWrite(t *testing.T) {
 	r := newRig(t, 1, Config{})
 	f := r.put("f", nil)
 	r.inject(Fault{Kind: Short})
@@ -101,7 +104,7 @@ func TestShortMovesLessThanAskedAndAtLeastOneByte(t *testing.T) {
 	require.Equal(t, content, r.content(f))
 }
 
-func TestSlowDelaysByItsDelay(t *testing.T) {
+func TestFaultLatency(t *testing.T) {
 	r := newRig(t, 1, Config{})
 	f := r.put("f", fill('a', 10))
 	r.inject(Fault{Kind: Slow, Ops: OpRead, Delay: time.Second})
@@ -111,33 +114,151 @@ func TestSlowDelaysByItsDelay(t *testing.T) {
 	require.Equal(t, time.Second+time.Microsecond, r.w.now-start)
 }
 
-func TestStallHoldsUntilHealedAndPromisesNothing(t *testing.T) {
+func TestFaultShortRead(t *testing.T) {
 	r := newRig(t, 1, Config{})
-	f := r.put("f", nil)
+	content := bytes.Repeat([]byte("0123456789"), 1000)
+	f := r.put("f", content)
+	r.inject(Fault{Kind: Short, Ops: OpRead})
+	p := make([]byte, len(content))
+	k, err := f.Pread(p, 0)
+	require.NoError(t, err)
+	require.Positive(t, k)
+	require.Less(t, k, len(p))
+	require.Equal(t, content[:k], p[:k])
+	last := r.m.Faults()[0].Last
+	require.Equal(t, Hit{At: last.At, Op: OpRead, Path: "f", From: 10000, To: int64(k)}, last)
+	require.Equal(t, content, r.content(f), "a reader that goes on gets everything")
+	_, err = f.Pread(p[:1], 0)
+	require.NoError(t, err, "one byte cannot be short")
+}
+
+// A Sync that is stalled has captured its pages and made nothing durable. It waits without a single event until the heal.
+func TestFaultStallOfOneOperation(t *testing.T) {
+	r := newRig(t, 1, Config{})
+	f, g := r.put("f", nil), r.put("g", nil)
 	r.write(f, fill('a', 10), 0)
-	r.inject(Fault{Kind: Stall, Ops: OpSync, Path: "f"})
-	start := r.w.now
-	waits := 0
-	var hook func()
-	hook = func() {
-		waits++
+	r.inject(Fault{Kind: Stall, Count: 1})
+	stalled := 0
+	r.w.meanwhile = func() {
+		stalled = r.w.ops
+		r.write(g, fill('b', 10), 0)
+		require.NoError(t, g.Sync(), "others go on")
+		r.write(f, fill('c', 10), 10)
 		v, ok := r.m.File("f")
 		require.True(t, ok)
 		require.Zero(t, v.Synced)
-		if waits == 100 {
-			r.m.Heal("x")
-			return
-		}
-		r.w.meanwhile = hook
+		require.Equal(t, Hit{At: r.m.Faults()[0].Last.At, Op: OpSync, Path: "f"}, r.m.Faults()[0].Last)
+		require.True(t, r.m.Heal("x"))
 	}
-	r.w.meanwhile = hook
 	require.NoError(t, f.Sync())
-	require.GreaterOrEqual(t, r.w.now-start, time.Second)
+	require.Equal(t, 1+4+1, r.w.ops-stalled+1, "what the others did, and the end of the Sync")
 	v, _ := r.m.File("f")
-	require.EqualValues(t, 10, v.Synced)
+	require.EqualValues(t, 10, v.Synced, "what was written meanwhile is not covered")
 }
 
-func TestFullTakesWhatFits(t *testing.T) {
+func TestFaultStallOfTheWholeDisk(t *testing.T) {
+	ops := map[string]func(r *rig, f machine.File) error{
+		"read":    func(r *rig, f machine.File) error { _, err := f.Pread(make([]byte, 1), 0); return err },
+		"write":   func(r *rig, f machine.File) error { _, err := f.Pwrite([]byte("x"), 0); return err },
+		"sync":    func(r *rig, f machine.File) error { return f.Sync() },
+		"open":    func(r *rig, f machine.File) error { _, err := r.d.Open("f", 0); return err },
+		"rename":  func(r *rig, f machine.File) error { return r.d.Rename("f", "g") },
+		"syncdir": func(r *rig, f machine.File) error { return r.d.SyncDir("") },
+	}
+	for name, op := range ops {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 1, Config{})
+			f := r.put("f", fill('a', 10))
+			before := r.state()
+			r.inject(Fault{Kind: Stall})
+			r.w.meanwhile = func() {
+				v, ok := r.m.File("f")
+				require.True(t, ok)
+				p := make([]byte, 10)
+				_, _ = v.ReadAt(p, 0)
+				require.Equal(t, before["f"], string(p), "nothing has happened yet")
+				// A second stall holds what the first one held.
+				r.inject(Fault{ID: "y", Kind: Stall})
+				require.True(t, r.m.Heal("x"))
+				r.w.meanwhile = func() { require.True(t, r.m.Heal("y")) }
+			}
+			require.NoError(t, op(r, f))
+			require.Nil(t, r.w.meanwhile, "it waited for both")
+		})
+	}
+}
+
+// A process that dies in a stall leaves nothing behind: its operation has not happened, and the heal wakes nobody.
+func TestFaultStallOfAProcessThatDies(t *testing.T) {
+	r := newRig(t, 1, Config{})
+	f := r.put("f", fill('a', 10))
+	r.inject(Fault{Kind: Stall, Ops: OpWrite | OpSync})
+	for _, op := range []func(){func() { _, _ = f.Pwrite([]byte("x"), 0) }, func() { _ = f.Sync() }} {
+		require.True(t, r.w.killable(func() {
+			r.w.meanwhile = func() { r.w.dead = true }
+			op()
+		}))
+		r.m.ProcessCrash()
+		r.attach()
+		require.Empty(t, r.m.faults[0].held)
+		f = r.open("f", 0)
+	}
+	r.m.HealAll()
+	require.Equal(t, fill('a', 10), r.content(f))
+	checkPages(t, r.m)
+}
+
+// Under a Lie, Sync and SyncDir take their time, say yes and promise nothing; the next honest ones make good for it.
+func TestFaultLie(t *testing.T) {
+	r := newRig(t, 1, Config{})
+	f := r.put("f", fill('a', 100))
+	var synced []string
+	r.m.Observe(func(e Event) {
+		if e.Kind == Synced || e.Kind == DirSynced {
+			synced = append(synced, e.Kind.String()+" "+e.File.Path)
+		}
+	})
+	r.inject(Fault{Kind: Lie, Count: 4})
+	r.write(f, fill('b', 100), 0)
+	start := r.w.now
+	require.NoError(t, f.Sync())
+	require.Greater(t, r.w.now-start, r.m.cfg.Flush, "it takes its time")
+	g := r.open("g", machine.Create)
+	require.NoError(t, r.d.SyncDir(""))
+	require.NoError(t, f.Sync(), "a second one lies as well")
+	require.NoError(t, g.Sync())
+	require.Empty(t, synced, "observers know better")
+	require.Equal(t, "lie id=x ops=sync,syncdir count=4: 4 hits, the last at "+r.m.Faults()[0].Last.At.String()+": sync of g", r.m.Faults()[0].String())
+	v, _ := r.m.File("f")
+	p := make([]byte, 100)
+	_, _ = v.ReadSyncedAt(p, 0)
+	require.Equal(t, fill('a', 100), p)
+	v, _ = r.m.File("g")
+	require.False(t, v.EntryDurable())
+	checkPages(t, r.m)
+
+	require.NoError(t, f.Sync())
+	require.NoError(t, r.d.SyncDir(""))
+	require.Equal(t, []string{"synced f", "dir-synced "}, synced)
+	v, _ = r.m.File("f")
+	_, _ = v.ReadSyncedAt(p, 0)
+	require.Equal(t, fill('b', 100), p)
+	checkPages(t, r.m)
+}
+
+// A lying Sync writes each page once, however many follow it.
+func TestFaultLieCostsEachPageOnce(t *testing.T) {
+	r := newRig(t, 1, hdd)
+	f := r.put("f", nil)
+	r.inject(Fault{Kind: Lie})
+	r.write(f, fill('a', 5<<20), 0)
+	first := r.lasted(func() { require.NoError(t, f.Sync()) })
+	require.InDelta(t, float64(8+50+1), first.Seconds()*1000, 1)
+	again := r.lasted(func() { require.NoError(t, f.Sync()) })
+	require.InDelta(t, float64(1), again.Seconds()*1000, 1)
+}
+
+func TestFaultENOSPC(t *testing.T) {
 	for _, byFault := range []bool{false, true} {
 		r := newRig(t, 1, Config{})
 		if !byFault {
@@ -171,7 +292,7 @@ func TestFullTakesWhatFits(t *testing.T) {
 	}
 }
 
-func TestFailedSyncLosesBytesThatTheCacheDrops(t *testing.T) {
+func TestFaultFailedFsyncLosesBytesThatTheCacheDrops(t *testing.T) {
 	lost, kept := 0, 0
 	for seed := range uint64(40) {
 		r := newRig(t, seed, Config{Cache: 4 * extentBytes})
@@ -197,7 +318,7 @@ func TestFailedSyncLosesBytesThatTheCacheDrops(t *testing.T) {
 	require.Positive(t, kept)
 }
 
-func TestSyncsOfAFileInFlightFailTogether(t *testing.T) {
+func TestFaultFailedFsyncFailsThoseInFlightToo(t *testing.T) {
 	r := newRig(t, 1, Config{})
 	f := r.put("f", nil)
 	r.write(f, fill('a', 10), 0)
@@ -214,7 +335,7 @@ func TestSyncsOfAFileInFlightFailTogether(t *testing.T) {
 	require.Empty(t, n.flights)
 }
 
-func TestRotShowsUntilHealedOrWritten(t *testing.T) {
+func TestFaultBitRot(t *testing.T) {
 	r := newRig(t, 1, Config{})
 	f := r.put("f", fill('a', 10000))
 	r.write(f, fill('b', 10000), 10000) // not durable: does not rot
@@ -246,7 +367,7 @@ func TestRotShowsUntilHealedOrWritten(t *testing.T) {
 	require.Equal(t, fill('c', 10000), r.content(f)[:10000])
 }
 
-func TestMisdirectedWriteLeavesTheRightPageAndHitsAWrongOne(t *testing.T) {
+func TestFaultMisdirectedWrite(t *testing.T) {
 	r := newRig(t, 1, Config{})
 	f := r.put("f", append(fill('a', PageBytes), fill('b', PageBytes)...))
 	r.inject(Fault{Kind: Misdirect, Count: 1})
@@ -257,6 +378,68 @@ func TestMisdirectedWriteLeavesTheRightPageAndHitsAWrongOne(t *testing.T) {
 	require.Equal(t, append(meant, fill('b', PageBytes-1536)...), got[PageBytes:])
 	r.m.Heal("x")
 	require.Equal(t, append(append(fill('a', 100), fill('X', 1000)...), append(fill('a', PageBytes-1100), fill('b', PageBytes)...)...), r.content(f))
+}
+
+// Leaving out one fault changes no decision about the others, not even when it blocks or fails the operations that they judge.
+func TestLeavingOutAFaultChangesNothingElse(t *testing.T) {
+	faults := []Fault{
+		{ID: "stall", Kind: Stall, Ops: OpRead, Probability: 0.1}, // healed when it has hit
+		{ID: "error", Kind: Error, Ops: OpRead | OpWrite, Probability: 0.3},
+		{ID: "short", Kind: Short, Probability: 0.3},
+		{ID: "slow", Kind: Slow, Probability: 0.3, Delay: time.Millisecond},
+		{ID: "misdirect", Kind: Misdirect, Probability: 0.3},
+		{ID: "lie", Kind: Lie, Probability: 0.3},
+		{ID: "rot", Kind: Rot, Probability: 0.1},
+		{ID: "full", Kind: Full, Bytes: PageBytes},
+	}
+	// decisions are the operations that each fault has hit, in order.
+	decisions := func(out string) map[string][]string {
+		r := newRig(t, 5, Config{})
+		r.m.LeaveOut(out)
+		files := []machine.File{r.put("f", fill('a', 20000)), r.put("g", fill('a', 20000))}
+		seen := map[string][]string{}
+		for _, f := range faults {
+			r.inject(f)
+		}
+		look := func(i int) {
+			for _, a := range r.m.faults {
+				if n := len(seen[a.ID]); a.Hits > n {
+					seen[a.ID] = append(seen[a.ID], fmt.Sprint(i, a.Last.Op, a.Last.Path, a.Last.From, a.Last.To))
+				}
+			}
+		}
+		look(-1)
+		for i := range 300 {
+			r.w.meanwhile = func() {
+				if len(r.m.faults) > 0 && len(r.m.faults[0].held) > 0 {
+					look(i)
+					r.m.Heal("stall")
+				}
+			}
+			f := files[i%2]
+			switch i / 2 % 3 {
+			case 0:
+				_, _ = f.Pread(make([]byte, 100), 0)
+			case 1:
+				_, _ = f.Pwrite(fill('b', 200), int64(i%5*PageBytes))
+			case 2:
+				_ = f.Sync()
+			}
+			look(i)
+		}
+		return seen
+	}
+	all := decisions("")
+	for _, f := range faults {
+		rest := decisions(f.ID)
+		require.Empty(t, rest[f.ID])
+		for _, g := range faults {
+			if g.ID != f.ID && g.Kind != Full {
+				require.NotEmpty(t, all[g.ID], g.ID)
+				require.Equal(t, all[g.ID], rest[g.ID], "%s without %s", g.ID, f.ID)
+			}
+		}
+	}
 }
 
 func TestFaultsAreListedLeftOutAndRefused(t *testing.T) {
@@ -299,7 +482,7 @@ func TestGlob(t *testing.T) {
 	}
 }
 
-func TestWipeLeavesAnEmptyDisk(t *testing.T) {
+func TestFaultWipe(t *testing.T) {
 	r := newRig(t, 1, Config{})
 	f := r.put("f", fill('a', 100))
 	r.m.Wipe()
@@ -308,6 +491,7 @@ func TestWipeLeavesAnEmptyDisk(t *testing.T) {
 	r.attach()
 	require.Empty(t, r.state())
 	require.Zero(t, r.m.Used())
+	require.Equal(t, []string{""}, r.left(), "nothing comes back")
 }
 
 func TestFaultsOfADiskThatNobodyUsedYet(t *testing.T) {

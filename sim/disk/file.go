@@ -80,7 +80,8 @@ func (f *file) Pwrite(p []byte, offset int64) (int, error) {
 	want := len(p)
 	var c verdict
 	if len(m.faults) > 0 {
-		c = v.consult(OpWrite, n.path, want)
+		c = v.judge(OpWrite, n.path, want, offset/PageBytes, n.pages())
+		v.hold(&c)
 		if c.err != nil {
 			v.end("pwrite", n.path, offset, c.err, v.w.Now()+m.cfg.Call+c.delay)
 			return 0, f.fault("pwrite", c.err)
@@ -96,16 +97,17 @@ func (f *file) Pwrite(p []byte, offset int64) (int, error) {
 			// A kill, and a reader, may find the first pages of a write without the rest.
 			pages := (offset%PageBytes + int64(want) - 1) / PageBytes
 			first := int((n.split.Int64N(pages)+1)*PageBytes - offset%PageBytes)
-			done = f.apply(p[:first], offset, c.misdirect)
+			done = f.apply(p[:first], offset, &c)
 			v.w.Record("pwrite", n.path, offset, int64(done))
 			v.w.Wait(v.w.Now())
+			c.misdirect = nil
 			if done < first {
 				want = done
 			}
 		}
 	}
 	if done < want {
-		done += f.apply(p[done:want], offset+int64(done), c.misdirect)
+		done += f.apply(p[done:want], offset+int64(done), &c)
 	}
 	if done == 0 && len(p) > 0 { // also when the first pages of a write in two steps did not fit
 		v.end("pwrite", n.path, offset, machine.ErrNoSpace, v.w.Now()+m.cfg.Call)
@@ -119,14 +121,14 @@ func (f *file) Pwrite(p []byte, offset int64) (int, error) {
 }
 
 // apply lands what fits of p in the cache and returns how much that was.
-func (f *file) apply(p []byte, offset int64, misdirect *active) int {
+func (f *file) apply(p []byte, offset int64, c *verdict) int {
 	m, n := f.v.m, f.n
 	p = p[:m.room(n, offset, len(p))]
 	if len(p) == 0 {
 		return 0
 	}
-	if misdirect != nil {
-		m.misdirect(n, p, offset, misdirect)
+	if c.misdirect != nil && c.astray < n.pages() {
+		m.misdirect(n, p, offset, c.astray, c.misdirect)
 	} else {
 		m.write(n, p, offset)
 	}
@@ -163,16 +165,21 @@ func (f *file) Sync() error {
 		v.end("sync", n.path, n.size, nil, now+m.cfg.Call)
 		return nil
 	}
+	var c verdict
+	if len(m.faults) > 0 {
+		c = v.judge(OpSync, n.path, 0, 0, 0)
+	}
+	if c.lie && c.err == nil {
+		return f.pretend(&c, now)
+	}
 	f.busy++
 	fl := m.capture(n, now)
 	v.w.Record("sync", n.path, fl.size, int64(len(fl.pages)))
-	var c verdict
-	if len(m.faults) > 0 {
-		c = v.consult(OpSync, n.path, 0) // a stalled device stalls here: nothing is durable yet
-	}
+	v.hold(&c) // a stalled device stalls here: nothing is durable yet
 	v.w.Wait(max(fl.end, v.w.Now()) + m.cfg.Flush + c.delay)
 	for n.flights[0] != fl { // Syncs of one file end in the order in which they began
-		v.w.Wait(v.w.Now() + 10*time.Microsecond)
+		fl.wake = v.w.Waker()
+		v.w.Park()
 	}
 	if c.err == nil && fl.failed {
 		c.err = machine.ErrIO
@@ -193,6 +200,19 @@ func (f *file) Sync() error {
 		return f.fault("sync", c.err)
 	}
 	v.end("synced", n.path, n.synced, nil, v.w.Now())
+	return nil
+}
+
+// pretend is a Sync under a Lie: the device takes the pages and its time, nothing becomes durable, and the pages stay what they were, so that
+// the next honest Sync takes them again.
+func (f *file) pretend(c *verdict, now time.Duration) error {
+	v, m, n := f.v, f.v.m, f.n
+	m.transferDirty(n, len(n.dirty), now)
+	end := max(now, m.dev.busy)
+	v.w.Record("sync", n.path, n.size, int64(len(n.dirty)))
+	v.hold(c)
+	v.w.Wait(max(end, v.w.Now()) + m.cfg.Flush + c.delay)
+	v.end("synced", n.path, n.size, nil, v.w.Now())
 	return nil
 }
 

@@ -237,7 +237,7 @@ func (m *Model) truncate(n *node, size int64) {
 
 // room is how many of the bytes a write may land before the disk is full.
 func (m *Model) room(n *node, offset int64, want int) int {
-	limit := m.capacity()
+	limit, by := m.capacity()
 	if limit < 0 {
 		return want
 	}
@@ -247,7 +247,11 @@ func (m *Model) room(n *node, offset int64, want int) int {
 			continue
 		}
 		if spare <= 0 {
-			return int(max(pg*PageBytes-offset, 0))
+			fits := max(pg*PageBytes-offset, 0)
+			if by != nil {
+				by.hit(Hit{At: m.world.Now(), Op: OpWrite, Path: n.path, From: int64(want), To: fits})
+			}
+			return int(fits)
 		}
 		spare--
 	}

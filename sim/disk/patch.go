@@ -2,6 +2,9 @@ package disk
 
 import "slices"
 
+// pages is the length in pages.
+func (n *node) pages() int64 { return (n.size + PageBytes - 1) / PageBytes }
+
 // patch is a sector that reads differently from the true bytes because of a fault.
 type patch struct {
 	id    string
@@ -79,23 +82,14 @@ func (m *Model) rot(a *active) {
 			p.id = a.ID
 			p.bytes[bit/8] ^= 1 << (bit % 8)
 			m.patch(f.n, s, p)
-			a.Hits++
+			a.hit(Hit{At: m.world.Now(), Path: f.Path, From: s, To: bit})
 		}
 	}
 }
 
-// misdirect writes p, and lets its first page seem to have gone to another page of the file.
-func (m *Model) misdirect(n *node, p []byte, offset int64, a *active) {
+// misdirect writes p, and lets its first page seem to have gone to the wrong page of the file.
+func (m *Model) misdirect(n *node, p []byte, offset, wrong int64, a *active) {
 	right := offset / PageBytes
-	pages := (n.size + PageBytes - 1) / PageBytes
-	if pages < 2 {
-		m.write(n, p, offset)
-		return
-	}
-	wrong := a.draw(n.path).Int64N(pages)
-	if wrong == right {
-		wrong = (wrong + 1) % pages
-	}
 	const sectors = PageBytes / SectorBytes
 	var before [sectors]*patch
 	for i := range before {

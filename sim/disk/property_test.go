@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -167,6 +168,54 @@ func TestDiskAgainstAPlainModel(t *testing.T) {
 					r.write(f, p.cached, 0)
 				}
 			},
+			"lies": func(t *rapid.T) {
+				_, _, f := pick(t)
+				require.NoError(t, r.m.Inject(Fault{ID: "lie", Kind: Lie}))
+				require.NoError(t, f.Sync())
+				require.NoError(t, r.d.SyncDir(""))
+				require.True(t, r.m.Heal("lie"))
+			},
+			"short counts, slow answers": func(t *rapid.T) {
+				if !r.m.Heal("short") {
+					require.NoError(t, r.m.Inject(Fault{ID: "short", Kind: Short, Probability: 0.5}))
+				}
+				if !r.m.Heal("slow") {
+					require.NoError(t, r.m.Inject(Fault{ID: "slow", Kind: Slow, Delay: time.Millisecond, Probability: 0.5}))
+				}
+			},
+			"an operation fails": func(t *rapid.T) {
+				name, _, f := pick(t)
+				require.NoError(t, r.m.Inject(Fault{ID: "eio", Kind: Error, Ops: ^OpSync}))
+				for _, err := range []error{
+					r.d.Remove(name), r.d.Rename(name, "c"), f.Truncate(0), r.d.SyncDir(""),
+					second(f.Pwrite([]byte("x"), 0)), second(f.Pread(make([]byte, 1), 0)),
+					second(r.d.Open(name, machine.Truncate)), second(r.d.Open("d", machine.Create)), second(r.d.ReadDir("")), second(r.d.Stat(name)),
+				} {
+					require.ErrorIs(t, err, machine.ErrIO)
+				}
+				require.True(t, r.m.Heal("eio"))
+			},
+			"the disk is full": func(t *rapid.T) {
+				_, p, f := pick(t)
+				require.NoError(t, r.m.Inject(Fault{ID: "full", Kind: Full}))
+				k, err := machine.WriteFull(f, fill('x', 2*PageBytes), int64(len(p.cached)))
+				require.ErrorIs(t, err, machine.ErrNoSpace)
+				require.LessOrEqual(t, k, PageBytes, "no more than the rest of the page that is there")
+				if k > 0 {
+					p.write(fill('x', k), len(p.cached))
+				}
+				require.True(t, r.m.Heal("full"))
+			},
+			"bits rot, writes go astray": func(t *rapid.T) {
+				_, p, f := pick(t)
+				require.NoError(t, r.m.Inject(Fault{ID: "rot", Kind: Rot, Probability: 0.5}))
+				require.NoError(t, r.m.Inject(Fault{ID: "misdirect", Kind: Misdirect}))
+				write(t, p, f)
+				_ = r.content(f)
+				require.True(t, r.m.Heal("rot"))
+				require.True(t, r.m.Heal("misdirect"))
+				require.True(t, bytes.Equal(p.cached, r.content(f)), "the truth is below")
+			},
 			"remove": func(t *rapid.T) {
 				name := rapid.SampledFrom(names).Draw(t, "name")
 				err := r.d.Remove(name)
@@ -273,6 +322,8 @@ func TestDiskAgainstAPlainModel(t *testing.T) {
 		})
 	})
 }
+
+func second[T any](_ T, err error) error { return err }
 
 // checkPages holds the bookkeeping together: each page has one owner, the accounts are right.
 func checkPages(t require.TestingT, m *Model) {

@@ -12,6 +12,7 @@ type flight struct {
 	mtime  time.Time
 	end    time.Duration // when the device is done
 	failed bool          // an earlier Sync of the file failed while this one waited
+	wake   func()        // not nil: it waits for the earlier ones to end
 }
 
 type captured struct {
@@ -88,6 +89,10 @@ func (m *Model) endFlight(fl *flight) {
 	n := fl.n
 	n.flights = append(n.flights[:0], n.flights[1:]...)
 	m.recycle(fl)
+	if len(n.flights) > 0 && n.flights[0].wake != nil {
+		n.flights[0].wake()
+		n.flights[0].wake = nil
+	}
 }
 
 // cancel gives up a Sync whose process died: its pages are unsynced as before. The caller clears node.flights.
@@ -110,7 +115,7 @@ func (m *Model) cancel(fl *flight) {
 }
 
 func (m *Model) recycle(fl *flight) {
-	fl.n, fl.failed = nil, false
+	fl.n, fl.failed, fl.wake = nil, false, nil
 	fl.pages = fl.pages[:0]
 	m.flights = append(m.flights, fl)
 }

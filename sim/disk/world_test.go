@@ -18,6 +18,7 @@ type fakeWorld struct {
 	meanwhile func()
 	streams   map[string]*rand.Rand
 	ops       int
+	woken     bool
 }
 
 type killed struct{}
@@ -45,6 +46,26 @@ func (w *fakeWorld) Wait(until time.Duration) {
 	}
 	w.now = max(w.now, until)
 	w.alive()
+}
+
+func (w *fakeWorld) Waker() func() {
+	w.alive()
+	w.woken = false
+	return func() { w.woken = true }
+}
+
+// Park lets meanwhile happen until it wakes the task.
+func (w *fakeWorld) Park() {
+	w.alive()
+	for !w.woken {
+		fn := w.meanwhile
+		if fn == nil {
+			panic("parked for ever")
+		}
+		w.meanwhile = nil
+		fn()
+		w.alive()
+	}
 }
 
 func (w *fakeWorld) Record(op, file string, a, b int64) {

@@ -18,35 +18,36 @@ var (
 
 // Conn is one end of a connection. It implements net.Conn.
 type Conn struct {
-	n        *Network
-	id       uint64
-	local    *Host
-	remote   *Host
-	laddr    Addr
-	raddr    Addr
-	out      *link
-	back     *link // the other direction
-	peer     *Conn // nil once the other end is unknown to its host
-	closed   bool  // by our program
-	gone     bool  // our host knows this end no longer
-	err      error // broken: reset or given up
-	finSeen  bool
-	inbox    queue
-	unread   int           // bytes in inbox
-	offset   int           // read of the first segment
-	sent     int           // bytes not yet read by the peer's program
-	lastIn   time.Duration // latest planned arrival at the peer
-	held     queue         // could not arrive: waiting for an attempt
-	heldFrom time.Duration
-	deaf     bool // nothing that we send is acknowledged, since deafFrom
-	deafFrom time.Duration
-	giveUp   sim.Timer
-	readers  []*sim.Task
-	writers  []*sim.Task
-	writing  bool          // a Write or SendFile is under way: others wait for their turn, so that what they send does not mix
-	turns    []*sim.Task   // they
-	readBy   time.Duration // deadlines in world time, 0: none
-	writeBy  time.Duration
+	n       *Network
+	id      uint64
+	local   *Host
+	remote  *Host
+	laddr   Addr
+	raddr   Addr
+	out     *link
+	back    *link // the other direction
+	peer    *Conn // nil once the other end is unknown to its host
+	dialled bool  // has a port of its own
+	closed  bool  // by our program
+	gone    bool  // our host knows this end no longer
+	err     error // broken: reset or given up
+	finSeen bool
+	inbox   queue
+	unread  int           // bytes in inbox
+	offset  int           // read of the first segment
+	sent    int           // bytes not yet read by the peer's program
+	seq     uint64        // number of the next segment to be sent
+	expect  uint64        // number of the next segment to be delivered to the peer
+	severed bool          // nothing is delivered any more; resets are under way
+	lastIn  time.Duration // latest planned arrival at the peer
+	slow    slowStart
+	unacked
+	readers []*sim.Task
+	writers []*sim.Task
+	writing bool          // a Write or SendFile is under way: others wait for their turn, so that what they send does not mix
+	turns   []*sim.Task   // they
+	readBy  time.Duration // deadlines in world time, 0: none
+	writeBy time.Duration
 }
 
 // Addr is a host and a port.
@@ -62,6 +63,8 @@ func (n *Network) newConn(local, remote *Host, lport, rport int) *Conn {
 	n.conns++
 	c := &Conn{n: n, id: n.conns, local: local, remote: remote, laddr: Addr{local.name, lport}, raddr: Addr{remote.name, rport}, out: local.link(remote), back: remote.link(local)}
 	c.giveUp.Init(c)
+	c.again.Init((*retransmission)(c))
+	c.restart(n.w.Now())
 	local.conns = append(local.conns, c)
 	return c
 }
@@ -213,6 +216,10 @@ func (c *Conn) room(want int) (*segment, error) {
 		if space := c.n.cfg.Window - c.sent; space > 0 || want == 0 {
 			return c.n.segment(min(want, max(space, 0), maxSegment)), nil
 		}
+		if (c.peer.closed || c.peer.gone) && !c.probed {
+			c.probed = true
+			c.probe()
+		}
 		c.writers = append(c.writers, w.Current())
 		c.wait("window to", c.writeBy, &c.writers)
 	}
@@ -241,12 +248,27 @@ func wake(list *[]*sim.Task) {
 	*list = (*list)[:0]
 }
 
-// send plans the segment's arrival behind everything sent before.
+// send passes data to the network.
 func (c *Conn) send(s *segment) {
 	c.sent += len(s.buf)
-	s.to, s.from, s.kind = c.peer, c, segData
+	s.kind = segData
 	c.n.w.Record(sim.KindNet, c.out.name, "send", "", uint64(len(s.buf))|c.id<<32, sim.HashBytes(s.buf))
-	c.plan(s, c.out.arrival(len(s.buf)))
+	c.transmit(s)
+}
+
+// transmit plans the segment's arrival behind everything sent before.
+func (c *Conn) transmit(s *segment) {
+	s.to, s.from, s.seq = c.peer, c, c.seq
+	c.seq++
+	if c.local.frozen {
+		c.lose(s)
+		return
+	}
+	leave := time.Duration(0)
+	if c.slow.window > 0 {
+		leave = c.leave(len(s.buf), c.n.w.Now())
+	}
+	c.plan(s, c.out.arrival(len(s.buf), leave))
 }
 
 func (c *Conn) plan(s *segment, when time.Duration) {
@@ -265,9 +287,9 @@ func (c *Conn) Close() error {
 	wake(&c.writers)
 	if c.err == nil && !c.gone {
 		s := c.n.segment(0)
-		s.to, s.from, s.kind = c.peer, c, segFin
+		s.kind = segFin
 		c.n.w.Record(sim.KindNet, c.out.name, "close", "", c.id, 0)
-		c.plan(s, c.out.arrival(0))
+		c.transmit(s)
 		if c.finSeen {
 			c.vanish()
 		}

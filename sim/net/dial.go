@@ -27,9 +27,13 @@ func (h *Host) Listen(port int) (stdnet.Listener, error) {
 		return nil, fmt.Errorf("listen on %s:%d: ports are 0..65535", h.name, port)
 	}
 	if port == 0 {
-		port = h.ephemeral()
+		p, err := h.ephemeral()
+		if err != nil {
+			return nil, fmt.Errorf("listen on %s: %w", h.name, err)
+		}
+		port = p
 	}
-	if h.ports[port] != nil {
+	if h.taken(port) {
 		return nil, fmt.Errorf("listen on %s:%d: %w", h.name, port, machine.ErrAddressInUse)
 	}
 	l := &Listener{h: h, port: port}
@@ -38,17 +42,36 @@ func (h *Host) Listen(port int) (stdnet.Listener, error) {
 	return l, nil
 }
 
+const (
+	firstEphemeral = 32768 // as Linux
+	lastEphemeral  = 60999
+)
+
 // ephemeral picks the next port that nothing on this host uses.
-func (h *Host) ephemeral() int {
-	for {
+func (h *Host) ephemeral() (int, error) {
+	for range lastEphemeral - firstEphemeral + 1 {
 		h.lastEph++
-		if h.lastEph > 60999 {
-			h.lastEph = 32768
+		if h.lastEph > lastEphemeral {
+			h.lastEph = firstEphemeral
 		}
-		if h.ports[h.lastEph] == nil {
-			return h.lastEph
+		if !h.taken(h.lastEph) {
+			return h.lastEph, nil
 		}
 	}
+	return 0, fmt.Errorf("all ports in %d..%d are in use: %w", firstEphemeral, lastEphemeral, machine.ErrAddressInUse)
+}
+
+// taken tells whether a listener or a dialled connection has the port. Accepted connections share their listener's and do not keep it.
+func (h *Host) taken(port int) bool {
+	if h.ports[port] != nil {
+		return true
+	}
+	for _, c := range h.conns {
+		if c.dialled && c.laddr.port == port {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *Listener) Accept() (stdnet.Conn, error) {
@@ -138,25 +161,59 @@ func (h *Host) handshake(to *Host, port int, deadline time.Duration) (*Conn, err
 	w := h.n.w
 	out, back := h.link(to), to.link(h)
 	w.Record(sim.KindNet, out.name, "connect", "", uint64(port), 0)
-	w.ParkUntil("handshake with", to.name, min(out.arrival(0), deadline))
+	w.ParkUntil("handshake with", to.name, min(out.arrival(0, 0), deadline))
+	out.pass(deadline)
 	l := to.ports[port]
 	switch {
 	case w.Now() >= deadline:
 		return nil, machine.ErrTimeout
-	case !out.open() || !back.open() || l != nil && len(l.pending) >= h.n.cfg.Backlog:
+	case h.frozen || !out.open() || !back.open() || out.lossy && out.loses() || back.lossy && back.loses():
+		return nil, errNoAnswer
+	case l != nil && len(l.pending) >= h.n.cfg.Backlog:
 		return nil, errNoAnswer
 	case l == nil:
-		w.ParkUntil("refusal from", to.name, w.Now()+back.latency())
+		w.ParkUntil("refusal from", to.name, min(w.Now()+back.latency(), deadline))
+		back.pass(deadline)
+		if w.Now() >= deadline {
+			return nil, machine.ErrTimeout
+		}
 		return nil, machine.ErrConnRefused
 	}
-	c := h.n.newConn(h, to, h.ephemeral(), port)
-	s := h.n.newConn(to, h, port, c.laddr.port)
+	local, err := h.ephemeral()
+	if err != nil {
+		return nil, err
+	}
+	c := h.n.newConn(h, to, local, port)
+	s := h.n.newConn(to, h, port, local)
+	c.dialled = true
 	c.peer, s.peer = s, c
 	l.pending = append(l.pending, s)
 	wake(&l.acceptors)
-	w.ParkUntil("handshake with", to.name, w.Now()+back.latency())
-	if c.err != nil {
+	w.ParkUntil("handshake with", to.name, min(w.Now()+back.latency(), deadline))
+	back.pass(deadline)
+	switch {
+	case c.err != nil:
 		return nil, c.err
+	case w.Now() >= deadline: // the peer believes in the connection until the reset arrives
+		c.sendReset()
+		c.vanish()
+		return nil, machine.ErrTimeout
 	}
 	return c, nil
+}
+
+// pass waits for the end of a clog, if there is one, but not beyond the deadline.
+func (l *link) pass(deadline time.Duration) {
+	w := l.from.n.w
+	for l.clogged > 0 && w.Now() < deadline {
+		t := w.Current()
+		l.waiting = append(l.waiting, t)
+		w.ParkUntil("clogged link", l.name, deadline)
+		for i, o := range l.waiting {
+			if o == t {
+				l.waiting = append(l.waiting[:i], l.waiting[i+1:]...)
+				break
+			}
+		}
+	}
 }

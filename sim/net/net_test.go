@@ -78,7 +78,7 @@ func echoAll(c stdnet.Conn) {
 
 func TestBytesArriveInOrderAndWhole(t *testing.T) {
 	for seed := range uint64(20) {
-		p := newPair(t, seed, net.Config{MinLatency: 1, MaxLatency: time.Second, Window: 1 << 12})
+		p := newPair(t, seed, net.Config{Latency: net.Distribution{Min: 1, Max: time.Second}, Window: 1 << 12})
 		sent := make([]byte, 100_000)
 		rng := p.w.Stream("test", "")
 		for i := range sent {
@@ -102,7 +102,7 @@ func TestBytesArriveInOrderAndWhole(t *testing.T) {
 }
 
 func TestLatencyAndBandwidth(t *testing.T) {
-	p := newPair(t, 1, net.Config{MinLatency: time.Millisecond, MaxLatency: time.Millisecond, Bandwidth: 1_000_000})
+	p := newPair(t, 1, net.Config{Latency: net.Distribution{Min: time.Millisecond}, Bandwidth: 1_000_000})
 	var took time.Duration
 	p.serve(func(c stdnet.Conn) { io.ReadAll(c) })
 	p.dial(func(c stdnet.Conn) {
@@ -305,7 +305,7 @@ func TestResetFaultBreaksBothEnds(t *testing.T) {
 }
 
 func TestSlowLinkAddsLatencyUntilHealed(t *testing.T) {
-	p := newPair(t, 1, net.Config{MinLatency: time.Millisecond, MaxLatency: time.Millisecond})
+	p := newPair(t, 1, net.Config{Latency: net.Distribution{Min: time.Millisecond}})
 	p.serve(echoAll)
 	rtt := func(c stdnet.Conn) time.Duration {
 		start := p.w.Now()
@@ -315,7 +315,7 @@ func TestSlowLinkAddsLatencyUntilHealed(t *testing.T) {
 	}
 	p.dial(func(c stdnet.Conn) {
 		require.InDelta(t, 2, rtt(c).Seconds()*1000, 0.1)
-		heal := p.n.Slow("client", "server", net.Rule{Latency: 50 * time.Millisecond})
+		heal := p.n.Slow("client", "server", net.Rule{Latency: net.Distribution{Min: 50 * time.Millisecond}})
 		require.InDelta(t, 52, rtt(c).Seconds()*1000, 0.1)
 		heal2 := p.n.Slow("server", "client", net.Rule{Bandwidth: 1000})
 		require.Greater(t, rtt(c), 110*time.Millisecond)

@@ -16,7 +16,8 @@ type segKind uint8
 const (
 	segData segKind = iota
 	segFin
-	segReset
+	segReset  // from an end that is gone
+	segAnswer // a reset in answer to a segment
 )
 
 // segment is what travels: some bytes, or the news that an end closed or is gone. Segments are pooled.
@@ -26,6 +27,7 @@ type segment struct {
 	from  *Conn
 	to    *Conn
 	kind  segKind
+	seq   uint64 // number within its direction
 	buf   []byte
 }
 
@@ -48,134 +50,119 @@ func (n *Network) recycle(s *segment) {
 	n.free[class] = append(n.free[class], s)
 }
 
-// Fire is the arrival at the other side, if the link lets it through.
+// Fire is the arrival at the other side.
 func (s *segment) Fire(uint64) {
 	from, to := s.from, s.to
-	if s.kind == segReset {
-		if from.out.open() && !to.gone && !to.closed {
-			to.broken(errReset)
-		} else if to.closed {
-			to.vanish()
-		}
+	out := from.out
+	switch {
+	case out.clogged > 0:
+		out.clog(s)
+		return
+	case s.kind >= segReset:
+		s.reset()
+		return
+	case !out.open():
+		out.counts.Held++
+		from.lose(s)
+		return
+	case out.lossy && out.loses():
+		from.dropped(s)
+		return
+	case to.gone || to.closed && s.kind == segData:
+		from.refused()
 		s.n.recycle(s)
 		return
 	}
-	if from.gone && !from.out.from.up { // its host lost power after it left: it still arrives if the link is whole
-		if from.out.blocked > 0 || !from.out.to.up {
-			s.n.recycle(s)
-			return
-		}
-	} else if !from.out.open() || from.held.len() > 0 {
-		from.hold(s)
+	if from.back.silent() {
+		from.unheard() // it arrives, but nobody will hear of it
+	}
+	if s.seq != from.expect {
+		from.outOfOrder(s)
 		return
 	}
-	if to == nil || to.gone || (to.closed && s.kind == segData) || to.err != nil {
-		if !from.gone {
-			from.answerReset()
-		}
-		s.n.recycle(s)
-		return
+	from.deliver(s)
+	if from.stalled {
+		from.progress()
 	}
-	if from.back.blocked > 0 && !from.gone && !from.deaf {
-		from.deaf, from.deafFrom = true, from.n.w.Now() // it arrives, but nobody will hear of it
-		from.armGiveUp()
-	}
+}
+
+// deliver hands the next segment to the peer.
+func (c *Conn) deliver(s *segment) {
+	to := c.peer
+	c.expect++
 	if s.kind == segFin {
 		to.finSeen = true
 		s.n.recycle(s)
 		wake(&to.readers)
 		if to.closed {
 			to.vanish()
-			from.vanish()
+			c.vanish()
+		} else if len(to.writers) > 0 {
+			to.probe()
 		}
 		return
+	}
+	if c.out.tampers {
+		c.out.corrupt(s)
+		c.out.cut(s)
 	}
 	to.inbox.push(s)
 	to.unread += len(s.buf)
 	wake(&to.readers)
 }
 
-// hold keeps a segment that could not arrive until an attempt gets through.
-func (c *Conn) hold(s *segment) {
+// refused lets the peer's host answer a segment for a connection that it does not know by a reset.
+func (c *Conn) refused() {
+	c.peer.vanish() // closed: what comes now will not be read
 	if c.gone {
-		c.n.recycle(s)
 		return
 	}
-	if c.held.len() == 0 {
-		c.heldFrom = c.n.w.Now()
-		c.n.w.Record(sim.KindNet, c.out.name, "hold", "", c.id, 0)
-	}
-	c.held.push(s)
-	c.armGiveUp()
-}
-
-// release plans the next attempt for everything held, once the link is whole.
-func (c *Conn) release() {
-	if c.deaf && c.back.blocked == 0 {
-		c.deaf = false
-	}
-	if c.held.len() == 0 || !c.out.open() {
-		return
-	}
-	when := nextAttempt(c.heldFrom, c.n.w.Now()) + c.out.latency()
-	c.n.w.Record(sim.KindNet, c.out.name, "resend", "", c.id, uint64(c.held.len()))
-	for c.held.len() > 0 {
-		c.plan(c.held.pop(), when)
-	}
-}
-
-func (c *Conn) armGiveUp() {
-	if !c.giveUp.Pending() {
-		c.n.w.Set(&c.giveUp, c.n.w.Now()+c.n.cfg.GiveUp, c.id)
-	}
-}
-
-// Fire is the moment at which a sender that hears nothing gives up.
-func (c *Conn) Fire(uint64) {
-	if c.gone || c.err != nil {
-		return
-	}
-	since := c.n.w.Now()
-	if c.held.len() > 0 {
-		since = c.heldFrom
-	}
-	if c.deaf {
-		since = min(since, c.deafFrom)
-	}
-	switch by := since + c.n.cfg.GiveUp; {
-	case by <= c.n.w.Now():
-		c.broken(errGaveUp)
-	case c.deaf || c.held.len() > 0:
-		c.n.w.Set(&c.giveUp, by, c.id)
-	}
-}
-
-// answerReset is what a host says to a segment for a connection that it does not know.
-func (c *Conn) answerReset() {
-	back := c.back
-	if !back.open() || c.err != nil {
+	if !c.back.open() {
+		c.unheard()
 		return
 	}
 	s := c.n.segment(0)
-	s.kind, s.to = segReset, c
-	s.from = &Conn{n: c.n, local: c.remote, remote: c.local, out: back, gone: true}
-	c.n.w.Set(&s.timer, c.n.w.Now()+back.latency(), c.id)
+	s.kind, s.to = segAnswer, c
+	s.from = &Conn{n: c.n, local: c.remote, remote: c.local, out: c.back, gone: true}
+	c.n.w.Set(&s.timer, c.n.w.Now()+c.back.latency(), c.id)
 }
 
 // sendReset tells the peer that this end is gone.
 func (c *Conn) sendReset() {
-	if c.peer == nil || c.err != nil {
+	if c.err != nil || c.local.frozen {
 		return
 	}
 	s := c.n.segment(0)
 	s.from, s.to, s.kind = c, c.peer, segReset
 	c.n.w.Record(sim.KindNet, c.out.name, "reset", "", c.id, 0)
-	c.plan(s, c.out.arrival(0))
+	c.plan(s, c.out.arrival(0, 0))
+}
+
+// reset is the arrival of a reset.
+func (s *segment) reset() {
+	to, out := s.to, s.from.out
+	switch {
+	case to.gone:
+	case out.open() && !(out.lossy && out.loses()):
+		if to.closed {
+			to.vanish()
+		} else {
+			to.broken(errReset)
+		}
+	case s.kind == segAnswer: // the segment that it answers is not acknowledged
+		to.unheard()
+		if !out.silent() && !to.again.Pending() {
+			s.n.w.Set(&to.again, s.n.w.Now()+to.timeout(), to.id)
+		}
+	case len(to.writers) > 0:
+		to.probe()
+	}
+	s.n.recycle(s)
 }
 
 // broken ends this end with an error; the program learns it by its next or pending call.
 func (c *Conn) broken(err error) {
-	if c.gone || c.err != nil {
+	if c.gone {
 		return
 	}
 	c.err = err
@@ -192,17 +179,17 @@ func (c *Conn) vanish() {
 	}
 	c.gone = true
 	c.n.w.Unset(&c.giveUp)
+	c.n.w.Unset(&c.again)
 	for i, o := range c.local.conns {
 		if o == c {
 			c.local.conns = append(c.local.conns[:i], c.local.conns[i+1:]...)
 			break
 		}
 	}
-	for c.held.len() > 0 {
-		c.n.recycle(c.held.pop())
-	}
-	for c.inbox.len() > 0 {
-		c.n.recycle(c.inbox.pop())
+	for _, q := range []*queue{&c.lost, &c.early, &c.inbox} {
+		for q.len() > 0 {
+			c.n.recycle(q.pop())
+		}
 	}
 	c.unread, c.offset = 0, 0
 }
@@ -227,6 +214,19 @@ func (q *queue) push(s *segment) {
 	}
 	q.s[(q.head+q.n)&(len(q.s)-1)] = s
 	q.n++
+}
+
+// insert puts a segment at its place by number.
+func (q *queue) insert(s *segment) {
+	q.push(s)
+	mask := len(q.s) - 1
+	for i := q.n - 1; i > 0; i-- {
+		a, b := &q.s[(q.head+i-1)&mask], &q.s[(q.head+i)&mask]
+		if (*a).seq < (*b).seq {
+			break
+		}
+		*a, *b = *b, *a
+	}
 }
 
 func (q *queue) pop() *segment {

@@ -36,8 +36,9 @@ type Cluster struct {
 	cfg       Config
 	computers []*Computer
 	points    failpoint.Failpoints // this world's own; see Arm
-	armed     map[string]*site
-	passages  Passages // nil: not counted
+	armed     map[string]*site     // every failpoint that was armed once
+	active    int                  // of these, how many are armed now
+	passages  Passages             // nil: not counted
 }
 
 // New makes a cluster without computers.

@@ -121,6 +121,22 @@ func (c *Computer) Resume() {
 	}
 }
 
+// Freeze holds the network stack: nothing is sent, acknowledged or accepted until Thaw, Crash or PowerLoss. With the process paused too the
+// whole machine stands still, as a stalled virtual machine does; clocks go on.
+func (c *Computer) Freeze() { c.host.Freeze() }
+
+// Thaw ends a Freeze.
+func (c *Computer) Thaw() { c.host.Thaw() }
+
+// ReplaceDisk puts an empty disk in the place of the computer's, which must run no process.
+func (c *Computer) ReplaceDisk() {
+	if c.proc != nil {
+		panic(fmt.Sprintf("virtual: %s runs a process, which has its disk open", c.name))
+	}
+	c.record("replace disk", uint64(c.boots))
+	c.disk.Wipe()
+}
+
 // JumpClock moves the wall clock, back when negative.
 func (c *Computer) JumpClock(by time.Duration) {
 	c.record("clock jump", uint64(by))
@@ -159,6 +175,10 @@ func (d *diskPort) Wait(until time.Duration) {
 	}
 	d.p.w.ParkUntil("disk of", d.p.comp.name, until)
 }
+
+func (d *diskPort) Waker() func() { return d.p.w.Current().Wake }
+
+func (d *diskPort) Park() { d.p.w.Park("stalled disk of", d.p.comp.name) }
 
 func (d *diskPort) Record(op, file string, a, b int64) {
 	d.p.w.Record(sim.KindDisk, d.p.comp.name, op, file, uint64(a), uint64(b))

@@ -170,6 +170,36 @@ func TestFailpointsFireByTheSeedAndOnlyWhenArmed(t *testing.T) {
 	require.NotEqual(t, count(1, true), count(2, true))
 }
 
+func TestAFailpointIsDisarmedAndArmedAnew(t *testing.T) {
+	w := sim.New(sim.Config{Seed: 3})
+	defer w.Close()
+	c := virtual.New(w, virtual.Config{})
+	arm := func(chance float64) {
+		require.NoError(t, c.Arm("fault/test/site", virtual.Misfortune{Chance: chance, Fail: true}))
+	}
+	c.Add("m").Boot(func(m machine.Machine) error {
+		fired := func() (out [20]bool) {
+			for i := range out {
+				out[i] = m.Failpoint("fault/test/site")
+			}
+			return out
+		}
+		arm(0)
+		require.Zero(t, fired())
+		arm(0.5)
+		first := fired()
+		arm(0)
+		arm(0)
+		require.Zero(t, fired())
+		arm(0.5)
+		require.NotEqual(t, first, fired(), "the stream goes on")
+		c.Disarm()
+		require.Zero(t, fired())
+		return nil
+	})
+	require.Equal(t, sim.Done, w.Run(forever).Kind)
+}
+
 func TestMarksAreCountedAndChangeNothing(t *testing.T) {
 	run := func(counted, marking bool) (virtual.Passages, uint64) {
 		w := sim.New(sim.Config{Seed: 7})

@@ -80,6 +80,9 @@ func (p *Profile) Hardware() virtual.Config {
 		Disk: disk.Config{
 			ReadBandwidth: int64(p.Disk.Read.V()), WriteBandwidth: int64(p.Disk.Write.V()), Seek: p.Disk.Seek.V().D(), Flush: p.Disk.Flush.V().D(),
 		},
-		Net: net.Config{MinLatency: p.Network.Latency.Min.D(), MaxLatency: p.Network.Latency.Max.D(), Bandwidth: int64(p.Network.Bandwidth.V())},
+		Net: net.Config{
+			Latency:   net.Distribution{Min: p.Network.Latency.Min.D(), Max: p.Network.Latency.Max.D()},
+			Bandwidth: int64(p.Network.Bandwidth.V()), NoSlowStart: true, // connections last: their first round trips are no part of a curve
+		},
 	}
 }

@@ -48,6 +48,11 @@ const (
 	MachineResumed
 	MachineWiped // its disk is empty now
 
+	// A fault that the system does not survive hit the machine, Number, and Text says in what (faults.Ruin): "bytes", the disk may read differently from what was
+	// made durable; "flushes", the next power loss may take what was made durable since; "wire", what it sends and gets may differ.
+	MachineRuined
+	MachineMended // Number, Text: that fault is over. What came of it may last
+
 	PhaseBegan // Phase
 )
 
@@ -55,7 +60,7 @@ var kindNames = [...]string{
 	Sent: "sent", Acked: "acked", Failed: "failed", Unknown: "unknown", Processed: "processed", Sought: "sought",
 	Traced: "traced", KafkaCalled: "kafka", CoordCalled: "coord", FaultInjected: "fault", FaultHealed: "healed",
 	MachineStarted: "started", MachineCrashed: "crashed", MachineExited: "exited", MachinePaused: "paused",
-	MachineResumed: "resumed", MachineWiped: "wiped", PhaseBegan: "phase",
+	MachineResumed: "resumed", MachineWiped: "wiped", MachineRuined: "ruined", MachineMended: "mended", PhaseBegan: "phase",
 }
 
 func (k Kind) String() string {

@@ -44,6 +44,8 @@ func tell(r *Recorder) {
 	r.MachinePaused(c)
 	r.MachineResumed(c)
 	r.MachineWiped(c)
+	r.MachineRuined("broker-1", 3, "bytes")
+	r.MachineMended("broker-1", 3, "bytes")
 }
 
 func TestRecorderStampsAndTellsInOrder(t *testing.T) {

@@ -115,7 +115,7 @@ func (r *Recorder) FaultInjected(machine string, number int, text string) {
 	r.emit()
 }
 
-// FaultHealed says that the fault with this number is over.
+// FaultHealed says that the fault with this number is over. The text may say what it did, behind a #.
 func (r *Recorder) FaultHealed(machine string, number int, text string) {
 	e := r.begin(FaultHealed, Who{Machine: machine})
 	e.Number, e.Text = number, text
@@ -152,6 +152,20 @@ func (r *Recorder) MachineResumed(w Who) { r.begin(MachineResumed, w); r.emit() 
 
 // MachineWiped says that the machine's disk lost everything.
 func (r *Recorder) MachineWiped(w Who) { r.begin(MachineWiped, w); r.emit() }
+
+// MachineRuined says that the fault with this number takes something from the machine that the system does not survive.
+func (r *Recorder) MachineRuined(machine string, number int, what string) {
+	e := r.begin(MachineRuined, Who{Machine: machine})
+	e.Number, e.Text = number, what
+	r.emit()
+}
+
+// MachineMended says that it does so no longer.
+func (r *Recorder) MachineMended(machine string, number int, what string) {
+	e := r.begin(MachineMended, Who{Machine: machine})
+	e.Number, e.Text = number, what
+	r.emit()
+}
 
 // PhaseBegan says that the run enters a phase.
 func (r *Recorder) PhaseBegan(p Phase) {

@@ -80,6 +80,10 @@ func (e *Event) AppendText(b []byte) []byte {
 		if e.Text != "" {
 			b = append(append(b, ": "...), e.Text...)
 		}
+	case MachineRuined:
+		b = fmt.Appendf(b, "ruined (%s) by fault %d: promises about it are freed", e.Text, e.Number)
+	case MachineMended:
+		b = fmt.Appendf(b, "ruined (%s) by fault %d no longer", e.Text, e.Number)
 	case PhaseBegan:
 		b = fmt.Appendf(b, "---- %v ----", e.Phase)
 	default:

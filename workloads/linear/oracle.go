@@ -16,6 +16,9 @@ import (
 //
 // It needs every request and every operation on the coordination service of all clients, in world time, and what the services
 // trace. What it could not verify is told by [Oracle.Verdicts].
+//
+// Beyond the atlas (oracle.Ruins): a log is verified up to the moment at which its broker's disk, or any wire, is ruined; znodes and committed offsets, unless the
+// registry is.
 type Oracle struct {
 	oracle.Findings
 	promise *oracle.Promise
@@ -64,9 +67,7 @@ func (o *Oracle) Observe(e *history.Event) {
 	case history.Sent:
 		o.senders[e.Machine] = true
 	case history.KafkaCalled:
-		if !o.promise.DiskLies {
-			o.kafka(e)
-		}
+		o.kafka(e)
 	case history.CoordCalled:
 		o.tree.called(e.Machine, e.Coord, int64(e.At))
 	case history.Traced:
@@ -77,8 +78,17 @@ func (o *Oracle) Observe(e *history.Event) {
 		o.brokerTraced(e)
 	case history.MachineCrashed, history.MachineExited, history.MachineWiped:
 		o.stopped(e)
+	case history.MachineRuined:
+		for _, p := range o.logs {
+			if o.promise.Ruins.Records() || o.promise.Ruins.Disk(e.Machine) && p.broker == e.Machine {
+				p.ruin()
+			}
+		}
 	}
 }
+
+// ruin lets nothing be verified that comes from now on.
+func (p *partition) ruin() { p.wiped, p.notBefore = true, never }
 
 // stopped takes note of a process that is gone, or a disk.
 func (o *Oracle) stopped(e *history.Event) {
@@ -96,7 +106,7 @@ func (o *Oracle) stopped(e *history.Event) {
 			p.Crashed()
 		case p.broker != "" && p.broker != e.Machine || !slices.Contains(o.promise.Brokers, e.Machine):
 		case e.Kind == history.MachineWiped:
-			p.wiped, p.notBefore = true, never
+			p.ruin()
 		case e.Power:
 			p.MayLose(e.At)
 		}
@@ -107,7 +117,10 @@ func (o *Oracle) brokerTraced(e *history.Event) {
 	t := &e.Trace
 	switch t.Kind {
 	case machine.LogOpened:
-		o.partition(t.Subject).broker = e.Machine
+		p := o.partition(t.Subject)
+		if p.broker = e.Machine; o.promise.Ruins.Disk(e.Machine) {
+			p.ruin()
+		}
 	case machine.LogFailed:
 		o.partition(t.Subject).MayLose(e.At)
 	case machine.TopicRemoved:
@@ -131,6 +144,9 @@ func (o *Oracle) partition(place string) *partition {
 	if p == nil {
 		p = &partition{Log: NewLog(place, &o.budget)}
 		p.crashed = o.senderGone
+		if o.promise.Ruins.Records() {
+			p.ruin()
+		}
 		o.logs[place] = p
 		o.places = append(o.places, place)
 	}
@@ -150,9 +166,12 @@ func (o *Oracle) Finish(end oracle.End) {
 		}
 		v := p.Check()
 		if p.wiped {
-			v.Unverified = strings.TrimPrefix(v.Unverified+"; what came after its broker's disk was wiped", "; ")
+			v.Unverified = strings.TrimPrefix(v.Unverified+"; what came after its broker's disk, or the wire, was ruined", "; ")
 		}
 		o.conclude(v)
+	}
+	if o.promise.Ruins.Registry() {
+		return // what the service lost or was asked by mistake explains everything
 	}
 	for _, n := range o.tree.order {
 		o.conclude(o.tree.conclude(n))

@@ -15,6 +15,8 @@ import (
 //     brokers or of topics (and for each disturbance: a pause or a lost connection starts a rebalance without any change);
 //   - no machine sends more than Promise.RequestsPerSecond requests to brokers within any second, by the tap.
 //
+// Beyond the atlas ([Ruins]): no cap is judged once something is ruined. Whoever meets bytes that cannot be asks again.
+//
 // Not verified: latency (Delivery judges Promise.Late), requests that a crash interrupted.
 type BudgetCaps struct {
 	Findings
@@ -35,8 +37,10 @@ type rebalances struct {
 
 // NewBudget makes the oracle.
 func NewBudget(p *Promise) *BudgetCaps {
-	return &BudgetCaps{promise: p, reg: newRegistry(), calm: newCalm(p), groups: map[string]*rebalances{},
+	b := &BudgetCaps{promise: p, reg: newRegistry(), calm: newCalm(p), groups: map[string]*rebalances{},
 		sent: map[string]*queue[time.Duration]{}, toldTo: map[string]time.Duration{}}
+	b.Free(p.Ruins.Any)
+	return b
 }
 
 // Invariants implements [Oracle].

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"math"
 	"time"
 
 	"faultline/sim/machine"
@@ -25,7 +26,11 @@ import (
 //
 // Verified at the end: every acked record that is still within retention reached every group that reads its topic, as far as
 // acks and delivery mode owe it: with acks=1 a power loss or a disk error of the broker may take what was not
-// visible, at-most-once may lose what it committed, Promise.DiskLies takes all.
+// visible, at-most-once may lose what it committed.
+//
+// Beyond the atlas ([Ruins]): a log on a ruined disk may lose any record that was sent before the ruin was over, and give its offset out anew; that a group
+// skips or repeats such offsets is then no violation. What is sent later is owed again. On a wire that changes bytes nothing is owed. Always held against the run:
+// what is processed was sent, byte for byte, to that topic unless a wire changes bytes.
 //
 // Not verified: who is the owner (Ownership), commits (Offsets), that retention deletes only what it may (RET), that logs keep what
 // was synced when nobody reads it any more (REC). A record of which every group has processed and committed is forgotten: if it
@@ -56,7 +61,9 @@ type Stats struct {
 
 // NewDelivery makes the oracle. disk may be nil: then the brokers' own events say where a log starts.
 func NewDelivery(p *Promise, disk Disk) *Delivery {
-	return &Delivery{promise: p, disk: disk, topics: map[string]*topicLog{}, paths: map[string]*seatLog{}}
+	d := &Delivery{promise: p, disk: disk, topics: map[string]*topicLog{}, paths: map[string]*seatLog{}}
+	d.Free(p.Ruins.Records)
+	return d
 }
 
 // Invariants implements [Oracle].
@@ -91,10 +98,26 @@ func (d *Delivery) Observe(e *history.Event) {
 		}
 		d.gone(e)
 		if e.Power {
-			d.lose(e.Machine, e.At, false)
+			d.lose(e.Machine, func(p *partLog) {
+				took := d.promise.Ruins.Took(e.Machine)
+				if p.lose(e.At, took, p.sure); took {
+					p.sure = math.MaxInt64
+				}
+			})
 		}
 	case history.MachineWiped:
-		d.lose(e.Machine, e.At, true)
+		d.lose(e.Machine, func(p *partLog) { p.lose(e.At, true, 0) })
+	case history.MachineRuined:
+		switch e.Text {
+		case "bytes":
+			d.lose(e.Machine, func(p *partLog) { p.lose(forever, true, 0) })
+		case "flushes":
+			d.lose(e.Machine, func(p *partLog) { p.sure = min(p.sure, max(p.visible, 0)) })
+		}
+	case history.MachineMended:
+		if !d.promise.Ruins.Decays(e.Machine) {
+			d.lose(e.Machine, func(p *partLog) { p.mend(e.At) })
+		}
 	}
 	if d.steps++; d.steps&4095 == 0 {
 		d.forget()
@@ -293,7 +316,7 @@ func (d *Delivery) acked(e *history.Event) {
 		return // nobody promised anything; where it is shows when it is processed
 	}
 	part := d.part(r.topic, e.Partition)
-	r.once = s.retriedAt(part) < r.sentAt && !d.promise.DiskLies
+	r.once = s.retriedAt(part) < r.sentAt && !part.ruined()
 	if r.seen && r.offset != e.Offset && r.once && !s.producer.Idempotent {
 		d.twice(e.At, e.ID, part, e.Offset, r.offset)
 	}
@@ -302,7 +325,7 @@ func (d *Delivery) acked(e *history.Event) {
 	}
 	durable := s.producer.Acks < 0
 	lost := part.mayHaveLost(durable, r.sentAt, e.Offset)
-	if e.Offset < part.entries.base && !r.seen && !lost && e.Offset >= part.leftOut {
+	if e.Offset < part.entries.base && !r.seen && !lost && e.Offset >= part.leftOut && !part.anew(e.Offset) {
 		d.Violate(e.At, Deliver, "record %v is acked at offset %d of %v, where every group found another record", e.ID, e.Offset, part.place)
 	}
 	r.offset, r.partition = e.Offset, e.Partition
@@ -341,7 +364,7 @@ func (d *Delivery) processed(e *history.Event) {
 		d.stats.Delivered++
 	} else {
 		d.stats.Duplicates++
-		if seat.group.Delivery == AtMostOnce && known && e.Offset >= seat.free {
+		if seat.group.Delivery == AtMostOnce && known && e.Offset >= seat.free && !seat.part.anew(e.Offset) {
 			d.Violate(e.At, DupB, "at-most-once group %s processed offset %d of %v a second time, on %s", e.Group, e.Offset, seat.part.place, e.Machine)
 		}
 	}
@@ -353,12 +376,12 @@ func (d *Delivery) processed(e *history.Event) {
 	s, r, ok := d.find(e.ID)
 	switch {
 	case !ok:
-		d.Violate(e.At, Deliver, "%s of group %s processed record %v from offset %d of %v: nobody sent it", e.Consumer, e.Group, e.ID, e.Offset, part.place)
+		d.Insist(e.At, Deliver, "%s of group %s processed record %v from offset %d of %v: nobody sent it", e.Consumer, e.Group, e.ID, e.Offset, part.place)
 		return
 	case r == nil:
 		return // settled: every group has it
 	case r.hash != e.Hash:
-		d.Violate(e.At, Deliver, "record %v at offset %d of %v is corrupted: its hash was %x when sent, is %x when processed by %s", e.ID, e.Offset, part.place, r.hash, e.Hash, e.Consumer)
+		d.Insist(e.At, Deliver, "record %v at offset %d of %v is corrupted: its hash was %x when sent, is %x when processed by %s", e.ID, e.Offset, part.place, r.hash, e.Hash, e.Consumer)
 	case r.state == failed:
 		d.Violate(e.At, Deliver, "record %v is in %v at offset %d, but its producer reported it as failed", e.ID, part.place, e.Offset)
 	case r.topic.name != e.Topic || r.partition >= 0 && r.partition != e.Partition:
@@ -368,7 +391,7 @@ func (d *Delivery) processed(e *history.Event) {
 	if s.producer.Idempotent && r.offset >= 0 && r.offset != e.Offset && !part.mayHaveLost(s.producer.Acks < 0, r.sentAt, r.offset) {
 		d.Violate(e.At, Idemp, "record %v is in %v at offset %d and at offset %d", e.ID, part.place, r.offset, e.Offset)
 	}
-	if late := d.promise.Late; late > 0 && first && e.At-r.sentAt > late {
+	if late := d.promise.Late; late > 0 && first && e.At-r.sentAt > late && !d.promise.Ruins.Any() {
 		d.Violate(e.At, Budget, "record %v (offset %d of %v) was processed by group %s %v after it was sent; the limit is %v", e.ID, e.Offset, part.place, e.Group, e.At-r.sentAt, late)
 	}
 	if !r.topic.gone {

@@ -196,13 +196,13 @@ func (d *Delivery) reset(e *history.Event) {
 		c.jumps = append(c.jumps, jump{from, to})
 	}
 	start := d.logStart(s.part)
-	if from >= start && from <= s.part.end {
+	if from >= start && from <= s.part.end && !s.part.anew(from) {
 		d.Violate(e.At, Deliver, "%s resets %v from offset %d to %d, though the log has %d to %d", t.Detail, s.seat, from, to, start, s.part.end)
 	}
 	switch {
 	case to <= from:
 		// Back: its position was beyond the end. What is below the floor is not owed again, but may come.
-		if c != nil && from > s.part.end {
+		if c != nil && (from > s.part.end || s.part.anew(to)) {
 			c.floor = min(c.floor, to)
 		}
 	case s.group.Reset == Largest && from < start:
@@ -226,6 +226,11 @@ func (d *Delivery) leaveOut(e *history.Event, s *seatLog, from, to int64, why st
 		first = max(from, start, s.high)
 	}
 	if first >= to {
+		return
+	}
+	if s.part.anew(first) {
+		s.done.addRange(first, to)
+		s.part.leftOut = max(s.part.leftOut, to)
 		return
 	}
 	d.Violate(e.At, Deliver, "%s of group %s skips offsets %d to %d of %v, which retention did not delete: it %s; the log starts at %d",
@@ -262,7 +267,7 @@ func (d *Delivery) handed(e *history.Event) {
 		d.Violate(e.At, Dirty, "%s is handed offset %d of %v, but only offsets below %d are visible", t.Detail, o, s.part.place, s.part.visible)
 	}
 	if s.group.Delivery == AtMostOnce {
-		if o < s.high && o >= s.free {
+		if o < s.high && o >= s.free && !s.part.anew(o) {
 			d.Violate(e.At, DupB, "at-most-once group %s is handed offset %d of %v again, on %s", s.group.Name, o, s.part.place, e.Machine)
 		}
 		if !s.group.Loner && o >= s.committed {
@@ -279,7 +284,7 @@ func (d *Delivery) handed(e *history.Event) {
 		s.claims = append(s.claims, claimant{consumer: t.Detail, machine: e.Machine, incarnation: e.Incarnation, next: o, floor: none, target: none})
 		c = &s.claims[len(s.claims)-1]
 	}
-	if o < c.floor {
+	if o < c.floor && !s.part.anew(o) {
 		d.Violate(e.At, DupB, "%s of group %s is handed offset %d of %v again, though %d was committed when it became owner", t.Detail, s.group.Name, o, s.part.place, c.floor)
 	}
 	if c.next < 0 && c.target != o {
@@ -310,6 +315,7 @@ func (d *Delivery) jumped(e *history.Event, s *seatLog, c *claimant, o int64) {
 		i = -1
 	}
 	switch {
+	case o > c.next && s.part.anew(c.next):
 	case o > c.next:
 		d.Violate(e.At, Deliver, "%s of group %s is handed offset %d of %v after %d: it skips %d to %d", c.consumer, s.group.Name, o, s.part.place, c.next-1, c.next, o-1)
 	default:
@@ -319,7 +325,7 @@ func (d *Delivery) jumped(e *history.Event, s *seatLog, c *claimant, o int64) {
 
 // Finish implements [Oracle].
 func (d *Delivery) Finish(end End) {
-	if end.Cut || end.Trouble != "" || d.promise.DiskLies {
+	if end.Cut || end.Trouble != "" {
 		return
 	}
 	for _, p := range d.sorted() {
@@ -418,7 +424,7 @@ func (d *Delivery) Waits() string {
 // standing lists the seats that still owe deliveries, each with the first record that is missing and where the group stands.
 func (d *Delivery) standing() []string {
 	var out []string
-	if d.promise.DiskLies {
+	if d.promise.Ruins.Records() {
 		return nil
 	}
 	for _, p := range d.sorted() {

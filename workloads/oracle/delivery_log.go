@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -34,6 +35,7 @@ type partLog struct {
 	visible int64 // first offset that consumers may not see; none: not known
 	entries queue[entry]
 	leftOut int64 // every offset that some group legally never saw is below
+	sure    int64 // what lies below survives the next power loss on a disk that stopped to flush; math.MaxInt64 on one that did not
 	losses  []loss
 	seats   []*seatLog
 }
@@ -55,9 +57,10 @@ const (
 
 // loss is a moment when the log may have lost its end.
 type loss struct {
-	at   time.Duration
-	from int64 // first offset that was not visible then
-	all  bool  // durable records too
+	at    time.Duration // forever: it may lose it at any time
+	from  int64         // first offset that was not visible then
+	all   bool          // durable records too
+	below int64         // with all: where the log ended; offsets from from on to there may be given out anew
 }
 
 // mayHaveLost reports whether a record that was sent and acked at an offset may be gone without breach of promise. What
@@ -89,7 +92,7 @@ func (d *Delivery) part(t *topicLog, partition int32) *partLog {
 	}
 	p := t.parts[partition]
 	if p == nil {
-		p = &partLog{place: place{t.name, partition}, number: d.marks, topic: t, visible: none}
+		p = &partLog{place: place{t.name, partition}, number: d.marks, topic: t, visible: none, sure: math.MaxInt64}
 		d.marks++
 		t.parts[partition] = p
 		for i := range d.promise.Groups {
@@ -111,7 +114,7 @@ func (d *Delivery) put(at time.Duration, p *partLog, offset int64, id history.ID
 	}
 	e := p.entries.at(offset)
 	if e.flags != 0 && e.id != id {
-		if e.flags&isLost == 0 {
+		if e.flags&isLost == 0 && !p.mayHaveLost(true, d.sentAt(e.id), offset) {
 			d.Violate(at, Deliver, "offset %d of %v holds record %v (%s) and record %v (%s)", offset, p.place, e.id, e.flags, id, flag)
 		}
 		*e = entry{}
@@ -141,7 +144,11 @@ func (d *Delivery) logged(e *history.Event) {
 		return
 	}
 	p := d.part(d.topic(pl.topic), pl.partition)
-	p.broker = e.Machine
+	if p.broker != e.Machine {
+		if p.broker = e.Machine; d.promise.Ruins.Decays(p.broker) {
+			p.lose(forever, true, 0)
+		}
+	}
 	switch t.Kind {
 	case machine.LogAppended:
 		p.end = t.B
@@ -149,32 +156,70 @@ func (d *Delivery) logged(e *history.Event) {
 		p.visible = t.A
 	case machine.LogOpened:
 		p.start, p.end, p.visible = t.A, t.B, t.B
+		if p.sure == math.MaxInt64 && d.promise.Ruins.Exposed(p.broker) {
+			p.sure = t.B // opened for the first time since its disk flushes nothing, or since a power loss settled what is there
+		}
 	case machine.LogDeleted:
 		p.start = max(p.start, t.B)
 	case machine.LogTruncated:
 		p.end = t.B
 	case machine.LogFailed:
-		p.lose(e.At, false)
+		p.lose(e.At, false, 0)
 	}
 }
 
-// lose notes that a machine lost what was not synced, or all.
-func (d *Delivery) lose(machine string, at time.Duration, all bool) {
+// lose notes what may be lost of every log on a machine.
+func (d *Delivery) lose(machine string, how func(*partLog)) {
 	for _, t := range d.topics {
 		for _, p := range t.parts {
 			if p != nil && p.broker == machine {
-				p.lose(at, all)
+				how(p)
 			}
 		}
 	}
 }
 
-func (p *partLog) lose(at time.Duration, all bool) {
-	from := max(p.visible, 0)
-	if all {
-		from = 0
+// sentAt is when a record was sent; of one that is settled, long ago.
+func (d *Delivery) sentAt(id history.ID) time.Duration {
+	if _, r, _ := d.find(id); r != nil {
+		return r.sentAt
 	}
-	p.losses = append(p.losses, loss{at, from, all})
+	return 0
+}
+
+// anew reports whether the offset may hold, or come to hold, another record than it once did.
+func (p *partLog) anew(offset int64) bool {
+	for _, l := range p.losses {
+		if l.all && offset >= l.from && (l.at == forever || offset < l.below) {
+			return true
+		}
+	}
+	return false
+}
+
+// ruined reports whether the log was ever on a ruined disk.
+func (p *partLog) ruined() bool {
+	return slices.ContainsFunc(p.losses, func(l loss) bool { return l.all })
+}
+
+// ends is the end of what the log was ever known to hold.
+func (p *partLog) ends() int64 { return max(p.end, p.visible, p.entries.end()) }
+
+// mend notes that nothing more is lost.
+func (p *partLog) mend(at time.Duration) {
+	for i := range p.losses {
+		if l := &p.losses[i]; l.at == forever {
+			l.at, l.below = at, p.ends()
+		}
+	}
+}
+
+// lose notes that the log may have lost what was not visible or, with all, what lies at the offset and behind it.
+func (p *partLog) lose(at time.Duration, all bool, from int64) {
+	if !all {
+		from = max(p.visible, 0)
+	}
+	p.losses = append(p.losses, loss{at, from, all, p.ends()})
 	for o := max(from, p.entries.base); o < p.entries.end(); o++ {
 		if e := p.entries.at(o); e.flags != 0 && (all || e.flags&isDurable == 0) {
 			e.flags |= isLost

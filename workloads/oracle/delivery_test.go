@@ -89,7 +89,6 @@ func TestDeliveryLossThatIsAllowed(t *testing.T) {
 		{"acks=1, lost, its offset used again", acks(1), unread + `power b1; b1#2 log.opened t/0 - 0 0; sent 0/1 t; b1 log.appended t/0 - 0 1; b1 log.visible t/0 - 1; acked 0/1 t/0 0
 			own g/t/0 c1 7; claimed c1 g/t/0 -1; reset c1 g/t/0 -1 0; handed c1 g/t/0 0; processed c1 g/t/0 0 0/1`},
 		{"wiped disk", acks(-1), unread + "wipe b1"},
-		{"disk that lies", func(p *Promise) { p.DiskLies = true }, unread},
 		{"deleted by retention before it was read", acks(-1), unread + "b1 log.deleted t/0 - 0 1"},
 		{"topic deleted", acks(-1), unread + "coord znode.deleted /brokers/topics/t"},
 		{"reset=largest starts after it", largest, unread + "own g/t/0 c1 7; claimed c1 g/t/0 -1; reset c1 g/t/0 -1 1"},

@@ -15,7 +15,9 @@ import (
 // everything below it: fsync has returned nil since it was written, by what the disk knows and not by what the broker says. The reply was on its way for at least Delay, so
 // it is judged by the disk as it was that much before it arrived. A reply may not show records above its own high watermark.
 //
-// Not verified: names of files, see Recoveries; disks that lie.
+// Beyond the atlas ([Ruins]): logs on a ruined disk are not judged, nor are replies when a wire changes bytes.
+//
+// Not verified: names of files, see Recoveries.
 type Unflushed struct {
 	Findings
 	// Delay is the least time that a reply is under way. 0 is always right, and lets a violation slip that is over when the reply arrives.
@@ -36,12 +38,13 @@ const flushedKept = 128
 // NewUnflushed judges the disks that d watches.
 func NewUnflushed(d *Disks) *Unflushed {
 	o := &Unflushed{disks: d, logs: map[place]*flushedLog{}}
-	if !d.promise.DiskLies {
-		d.onSynced = append(d.onSynced, func(l *diskLog) { o.note(l) })
-		d.onVisible = append(d.onVisible, o.visible)
-		d.onOpened = append(d.onOpened, func(l *diskLog, _ *history.Event) { o.note(l) })
-		d.onDrop = append(d.onDrop, func(l *diskLog) { delete(o.logs, l.place) })
-	}
+	o.Free(d.promise.Ruins.Registry)
+	d.onSynced = append(d.onSynced, func(l *diskLog) { o.note(l) })
+	d.onVisible = append(d.onVisible, o.visible)
+	d.onOpened = append(d.onOpened, func(l *diskLog, _ *history.Event) { o.note(l) })
+	forget := func(l *diskLog) { delete(o.logs, l.place) }
+	d.onDrop = append(d.onDrop, forget)
+	d.onRuin = append(d.onRuin, forget)
 	return o
 }
 
@@ -90,7 +93,7 @@ func (o *Unflushed) there(l *diskLog, end int64) bool {
 // Observe takes an event of the run.
 func (o *Unflushed) Observe(e *history.Event) {
 	o.disks.Observe(e)
-	if e.Kind != history.KafkaCalled || o.disks.promise.DiskLies {
+	if e.Kind != history.KafkaCalled || o.disks.promise.Ruins.Records() {
 		return
 	}
 	resp, ok := e.Kafka.Resp.(*kmsg.FetchResponse)
@@ -109,6 +112,9 @@ func (o *Unflushed) Observe(e *history.Event) {
 
 // shown judges what a client got of one partition.
 func (o *Unflushed) shown(e *history.Event, at place, p *kmsg.FetchResponseTopicPartition) {
+	if l := o.disks.at(at); l != nil && l.unsound(e) {
+		return
+	}
 	end := int64(0)
 	eachHeader(p.RecordBatches, func(b logBatch) { end = b.next() })
 	if end > p.HighWatermark {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"faultline/workloads/history"
 )
 
 // diskLog is the log of one partition on one disk, as it lies there.
@@ -23,6 +25,8 @@ type diskLog struct {
 	before  *stopped      // how it was when its process last stopped, until it is open again
 	offline string        // why the broker could not open it
 	floor   int64         // the log may not begin below it any more: it began there when it was open, and what lay below is surely gone
+	ruined  bool          // its disk was, since it was opened on a sound one last; nothing is judged
+	sound   time.Duration // when it was opened on a sound disk again; 0: it was never ruined
 	crowded time.Duration // since when retention should have removed the first segment; none: it should not
 	crowd   span          // what that segment holds
 }
@@ -47,6 +51,9 @@ type stopped struct {
 func (l *diskLog) segment(base int64) (int, bool) {
 	return slices.BinarySearchFunc(l.segs, base, func(s *segmentScan, o int64) int { return cmp.Compare(s.base, o) })
 }
+
+// unsound tells whether an answer may be of a time at which the log was on a ruined disk.
+func (l *diskLog) unsound(e *history.Event) bool { return l.ruined || e.Kafka.Start < l.sound }
 
 // shorten takes note that the oldest segments were removed since the log stopped.
 func (l *diskLog) shorten() {

@@ -16,6 +16,9 @@ import (
 // byte that becomes durable once, as it becomes durable, and everything again after a crash and at the end. It holds for each
 // batch on disk a few words, never the bytes.
 //
+// A log on a disk that a fault beyond the atlas ruined ([Ruins]) is told to nobody, until it is opened on a disk that is sound again; and
+// then what it was before is forgotten.
+//
 // All of them share one Disks; each passes it the events that it gets.
 type Disks struct {
 	promise *Promise
@@ -33,6 +36,7 @@ type Disks struct {
 	onRemove  []func(*diskLog, *segmentScan)
 	onDrop    []func(*diskLog)
 	onCut     []func(l *diskLog, s *segmentScan, size int64)
+	onRuin    []func(*diskLog)
 
 	heal        time.Duration   // when the heal phase began; none: not yet
 	deleted     map[string]bool // topics that are not there now
@@ -96,10 +100,24 @@ func (d *Disks) Observe(e *history.Event) {
 		for _, b := range d.brokers {
 			d.sample(b)
 		}
+	case history.MachineRuined:
+		if b != nil && d.promise.Ruins.Disk(e.Machine) {
+			for _, l := range b.order {
+				d.ruin(l)
+			}
+		}
 	case history.PhaseBegan:
 		if e.Phase == history.Heal {
 			d.heal = e.At
 		}
+	}
+}
+
+// ruin lets no oracle judge a log any more.
+func (d *Disks) ruin(l *diskLog) {
+	l.ruined, l.before, l.crowded = true, nil, none
+	for _, fn := range d.onRuin {
+		fn(l)
 	}
 }
 
@@ -152,13 +170,13 @@ func (d *Disks) traced(b *brokerDisk, e *history.Event) {
 		l.visible = max(l.visible, t.A)
 		d.follow(l)
 		for _, fn := range d.onVisible {
-			fn(l, t.A)
+			if !l.ruined {
+				fn(l, t.A)
+			}
 		}
 	case machine.LogDeleted:
 		if i, ok := l.segment(t.A); ok && !l.segs[i].dead {
-			for _, fn := range d.onRemove {
-				fn(l, l.segs[i])
-			}
+			d.removed(l, l.segs[i])
 			l.segs[i].dead = true
 			l.shorten()
 		}
@@ -194,9 +212,14 @@ func (d *Disks) opened(l *diskLog, e *history.Event) {
 			l.segs = append(l.segs, &segmentScan{base: base, path: f.Path})
 		}
 	}
+	if l.ruined && !d.promise.Ruins.Disk(l.on.machine) {
+		l.ruined, l.before, l.floor, l.sound = false, nil, 0, e.At
+	}
 	d.follow(l)
 	for _, fn := range d.onOpened {
-		fn(l, e)
+		if !l.ruined {
+			fn(l, e)
+		}
 	}
 	l.floor = max(l.floor, e.Trace.A)
 	l.before = nil
@@ -237,7 +260,7 @@ func (d *Disks) happened(b *brokerDisk, e simdisk.Event) {
 		if !ok {
 			return
 		}
-		l = &diskLog{place: place, on: b, dir: dir, crowded: none}
+		l = &diskLog{place: place, on: b, dir: dir, crowded: none, ruined: d.promise.Ruins.Disk(b.machine)}
 		b.logs[dir], b.named[place.String()] = l, l
 		b.order = append(b.order, l)
 	}
@@ -251,9 +274,7 @@ func (d *Disks) happened(b *brokerDisk, e simdisk.Event) {
 		}
 	case simdisk.Removed:
 		if found {
-			for _, fn := range d.onRemove {
-				fn(l, l.segs[i])
-			}
+			d.removed(l, l.segs[i])
 			l.segs = slices.Delete(l.segs, i, i+1)
 			l.shorten()
 		}
@@ -261,15 +282,28 @@ func (d *Disks) happened(b *brokerDisk, e simdisk.Event) {
 		if found && l.open {
 			d.follow(l)
 			for _, fn := range d.onSynced {
-				fn(l)
+				if !l.ruined {
+					fn(l)
+				}
 			}
 		}
 	case simdisk.Truncated:
 		if found {
 			for _, fn := range d.onCut {
-				fn(l, l.segs[i], e.Size)
+				if !l.ruined {
+					fn(l, l.segs[i], e.Size)
+				}
 			}
 			l.segs[i].cut(e.Size)
+		}
+	}
+}
+
+// removed tells that a segment goes.
+func (d *Disks) removed(l *diskLog, s *segmentScan) {
+	for _, fn := range d.onRemove {
+		if !l.ruined {
+			fn(l, s)
 		}
 	}
 }
@@ -320,7 +354,9 @@ func (d *Disks) stop(b *brokerDisk, power bool) {
 		}
 		l.before, l.open = s, false
 		for _, fn := range d.onStop {
-			fn(l)
+			if !l.ruined {
+				fn(l)
+			}
 		}
 	}
 }

@@ -29,6 +29,9 @@ import (
 //   - Promise.HealWithin after the heal began, every broker and consumer machine is up, and every group has processed
 //     what was acked before, as far as Delivery owes it: a group that stands still is told with the place where it stands.
 //
+// Beyond the atlas ([Ruins]): a server may end because its ruined disk does not let it go on, also with another error than that of an operation. With the registry
+// ruined only panics and worlds that do not go on are told. Everything else holds: who is not ruined comes back, and so does who is, once the ruin is over.
+//
 // Not verified: which records are missing (Delivery), how fast things are before the heal (Budget).
 type Liveness struct {
 	Findings
@@ -60,8 +63,12 @@ type station struct {
 func NewLiveness(p *Promise, d *Delivery) *Liveness {
 	l := &Liveness{promise: p, delivery: d, reg: newRegistry(), calm: newCalm(p), machines: map[string]*station{}, told: map[string]bool{}, open: map[place]string{},
 		disks: map[int]bool{}, diskAt: none, next: none}
+	l.Free(p.Ruins.Registry)
 	for _, names := range [][]string{p.Coord, p.Brokers} {
 		for _, m := range names {
+			if slices.Contains(p.Spare, m) {
+				continue // it has a station from its start on
+			}
 			l.machines[m] = &station{consumers: map[[2]string]bool{}}
 		}
 	}
@@ -116,7 +123,7 @@ func (l *Liveness) Observe(e *history.Event) {
 			s.exit, s.regular = e.Text, e.Text == ""
 			switch p := l.promise; {
 			case strings.Contains(e.Text, "panic"):
-				l.Violate(e.At, Live, "the process on %s panicked: %s", e.Machine, e.Text)
+				l.Insist(e.At, Live, "the process on %s panicked: %s", e.Machine, e.Text)
 			case e.Text != "" && p.HealWithin > 0 && l.calm.now() && e.At > l.calm.since+p.HealWithin:
 				l.Violate(e.At, Live, "the process on %s ended, though nothing disturbs since %v: %s", e.Machine, l.calm.since, e.Text)
 			case e.Text != "" && !l.explained(s, e):
@@ -138,7 +145,7 @@ func (l *Liveness) explained(s *station, e *history.Event) bool {
 	if !slices.Contains(l.promise.Brokers, e.Machine) && !slices.Contains(l.promise.Coord, e.Machine) {
 		return false
 	}
-	if l.promise.DiskLies || s.fenced {
+	if s.fenced || l.promise.Ruins.Lately(e.Machine, e.At, diskWithin) {
 		return true
 	}
 	if strings.Contains(e.Text, machine.ErrNoSpace.Error()) {
@@ -281,7 +288,7 @@ func (l *Liveness) Finish(end End) {
 		return
 	}
 	if end.Trouble != "" {
-		l.Violate(end.At, Live, "%s: %s", end.Trouble, end.Detail)
+		l.Insist(end.At, Live, "%s: %s", end.Trouble, end.Detail)
 		return
 	}
 	p := l.promise

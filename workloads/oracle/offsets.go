@@ -22,6 +22,9 @@ import (
 //
 // With at-most-once, which commits first, C<=P says that nothing is committed that the log does not hold yet.
 //
+// Beyond the atlas ([Ruins]): a log that was on a ruined disk may have given offsets out anew, so C<=P and CMONO are not judged for it from then on; nor
+// are they for any log when a wire changes bytes. That nobody but the owner commits (GEN) holds until the registry is ruined.
+//
 // Not verified: groups without claims (Loner).
 type Offsets struct {
 	Findings
@@ -56,11 +59,17 @@ type commit struct {
 }
 
 // extent is where a log starts and ends.
-type extent struct{ start, end int64 }
+type extent struct {
+	start, end int64
+	broker     string
+	ruined     bool // its disk was: it may give offsets out anew
+}
 
 // NewOffsets makes the oracle. disk may be nil: then the brokers' own events say where a log starts.
 func NewOffsets(p *Promise, disk Disk) *Offsets {
-	return &Offsets{promise: p, disk: disk, reg: newRegistry(), calm: newCalm(p), seats: map[seat]*progress{}, logs: map[string]*extent{}}
+	o := &Offsets{promise: p, disk: disk, reg: newRegistry(), calm: newCalm(p), seats: map[seat]*progress{}, logs: map[string]*extent{}}
+	o.Free(p.Ruins.Registry)
+	return o
 }
 
 // Invariants implements [Oracle].
@@ -85,7 +94,16 @@ func (o *Offsets) Observe(e *history.Event) {
 		o.traced(e)
 	case history.CoordCalled:
 		o.called(e)
+	case history.MachineWiped:
+		o.ruin(e.Machine)
+	case history.MachineRuined:
+		if e.Text == "bytes" {
+			o.ruin(e.Machine)
+		}
 	default:
+		if e.Kind == history.MachineCrashed && o.promise.Ruins.Took(e.Machine) {
+			o.ruin(e.Machine)
+		}
 		if e.Kind == history.MachineCrashed || e.Kind == history.MachineExited {
 			for _, p := range o.seats {
 				if p.machine == e.Machine {
@@ -106,6 +124,10 @@ func (o *Offsets) traced(e *history.Event) {
 		if l == nil {
 			l = &extent{}
 			o.logs[t.Subject] = l
+		}
+		if l.broker != e.Machine {
+			l.broker = e.Machine
+			l.ruined = l.ruined || o.promise.Ruins.Decays(e.Machine)
 		}
 		switch t.Kind {
 		case machine.LogOpened:
@@ -202,6 +224,19 @@ func (o *Offsets) reset(e *history.Event) {
 	}
 }
 
+// ruin notes that the logs on a machine may give offsets out anew.
+func (o *Offsets) ruin(machine string) {
+	for _, l := range o.logs {
+		l.ruined = l.ruined || l.broker == machine
+	}
+}
+
+// loose reports whether offsets of the partition need not mean the records that they once did.
+func (o *Offsets) loose(at place) bool {
+	l := o.logs[at.String()]
+	return l != nil && l.ruined || o.promise.Ruins.Records()
+}
+
 func (o *Offsets) extent(at place) (start, end int64) {
 	if l := o.logs[at.String()]; l != nil {
 		start, end = l.start, l.end
@@ -233,18 +268,21 @@ func (o *Offsets) committed(e *history.Event, at seat) {
 		o.Violate(e.At, CMono, "the committed offset of %v became %q, which is no offset", at, t.Detail)
 		return
 	}
-	if v < p.committed {
-		if p.back >= 0 && v >= p.back {
-			p.back = none
-		} else {
-			o.Violate(e.At, CMono, "the committed offset of %v went back from %d to %d", at, p.committed, v)
-		}
+	loose := o.loose(at.place)
+	switch {
+	case v >= p.committed:
+	case p.back >= 0 && v >= p.back:
+		p.back = none
+	case !loose:
+		o.Violate(e.At, CMono, "the committed offset of %v went back from %d to %d", at, p.committed, v)
 	}
 	if p.group.Delivery == AtLeastOnce && v > p.done.base {
-		o.Violate(e.At, CommitP, "offset %d of %v is committed, but offset %d was never processed", v, at, p.done.base)
+		if !loose {
+			o.Violate(e.At, CommitP, "offset %d of %v is committed, but offset %d was never processed", v, at, p.done.base)
+		}
 		p.done.moveBase(min(v, p.done.base+windowLimit)) // told once
 	}
-	if _, end := o.extent(at.place); p.group.Delivery == AtMostOnce && end > 0 && v > end && v > p.committed {
+	if _, end := o.extent(at.place); p.group.Delivery == AtMostOnce && end > 0 && v > end && v > p.committed && !loose {
 		o.Violate(e.At, CommitP, "offset %d of %v is committed, but the log ends at %d: what comes next is lost without being handed over", v, at, end)
 	}
 	own, owned := o.reg.owners[at]

@@ -72,13 +72,24 @@ const MaxTold = 10
 
 // Findings collects violations. The zero value is ready; oracles embed it.
 type Findings struct {
-	told []Violation
-	n    map[string]int
-	last map[string]time.Duration
+	told  []Violation
+	n     map[string]int
+	last  map[string]time.Duration
+	freed func() bool // whether what Violate is told is no longer promised; nil: it is
 }
 
-// Violate notes a violation.
+// Free sets what says whether the oracle's promises no longer hold, see [Ruins]. What [Findings.Insist] is told holds all the same.
+func (f *Findings) Free(freed func() bool) { f.freed = freed }
+
+// Violate notes a violation of a promise that a ruin may free.
 func (f *Findings) Violate(at time.Duration, invariant, format string, args ...any) {
+	if f.freed == nil || !f.freed() {
+		f.Insist(at, invariant, format, args...)
+	}
+}
+
+// Insist notes a violation of a promise that holds whatever happens.
+func (f *Findings) Insist(at time.Duration, invariant, format string, args ...any) {
 	if f.n == nil {
 		f.n = map[string]int{}
 		f.last = map[string]time.Duration{}

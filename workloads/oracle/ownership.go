@@ -21,6 +21,8 @@ import (
 // the owner that it should have (its node names the consumer to whom the paper's division gives it, and that consumer's claim stands) within Promise.OwnedWithin after the last change of the group's members, of brokers or topics, and after the last
 // disturbance (fault, crash, start, pause; nothing is judged while one lasts). At the end of a healed or stuck run: now.
 //
+// Beyond the atlas ([Ruins]): all of it holds until the registry itself is ruined, then nothing of it does.
+//
 // Not verified: whether the owner makes any progress (Delivery, Liveness); groups without claims (Loner).
 type Ownership struct {
 	Findings
@@ -63,10 +65,12 @@ type claimedBy struct {
 
 // NewOwnership makes the oracle.
 func NewOwnership(p *Promise) *Ownership {
-	return &Ownership{
+	o := &Ownership{
 		promise: p, reg: newRegistry(), calm: newCalm(p), joined: map[string]process{}, seats: map[string]*holder{},
 		division: map[subscription]map[int32]string{}, changed: map[string]time.Duration{}, unowned: map[seat]time.Duration{}, told: map[seat]bool{}, deadline: none,
 	}
+	o.Free(p.Ruins.Registry)
+	return o
 }
 
 // Invariants implements [Oracle].

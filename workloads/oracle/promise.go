@@ -12,9 +12,10 @@ type Promise struct {
 	Groups    []Group
 	Topics    []Topic
 
-	// Coord names the machines of the coordination service, Brokers those of the brokers (both sorted).
+	// Coord names the machines of the coordination service, Brokers those of the brokers (both sorted). Of the brokers, Spare may never start.
 	Coord   []string
 	Brokers []string
+	Spare   []string
 
 	// SessionTimeout of brokers' and consumers' sessions. SessionSlack is how much later than the time-out the service may
 	// notice; it must cover its tick and a loaded machine. Drift is the largest rate error of any machine's clock
@@ -31,9 +32,8 @@ type Promise struct {
 	// Late is how old a record may be when a group has processed it, from Sent to Processed. 0: not judged.
 	Late time.Duration
 
-	// DiskLies: the plan may take or change bytes that were synced (bit rot, lost or misdirected writes, a wiped disk).
-	// With a single replica no record is owed then that its broker's disk held.
-	DiskLies bool
+	// Ruins are what faults beyond the atlas have taken of this so far. nil: no plan can.
+	Ruins *Ruins
 
 	// Budgets. 0: no cap.
 	RebalancesPerChange int // attempts of all members of a group together, for each change of its members, of brokers or of topics

@@ -28,21 +28,20 @@ import (
 // is answered from the batch that contains its offset, without gaps, with no more bytes than it asked for unless it is one batch. At the end: the bytes of every durable batch are still those that became
 // durable. And (LIVE) a log whose broker came back was opened within the promised time after the heal.
 //
-// Not verified: the records inside the batches; logs on a disk that lies (Promise.DiskLies) or was wiped.
+// Beyond the atlas ([Ruins]): logs on a ruined disk are not judged, nor are replies when a wire changes bytes. That a log is opened again is.
+//
+// Not verified: the records inside the batches.
 type Recoveries struct {
 	Findings
 	disks *Disks
-	lies  bool
 	stuck map[*diskLog]bool // told already
 	last  time.Duration
 }
 
 // NewRecoveries judges the disks that d watches.
 func NewRecoveries(d *Disks) *Recoveries {
-	o := &Recoveries{disks: d, lies: d.promise.DiskLies, stuck: map[*diskLog]bool{}}
-	if o.lies {
-		return o
-	}
+	o := &Recoveries{disks: d, stuck: map[*diskLog]bool{}}
+	o.Free(d.promise.Ruins.Registry)
 	d.onOpened = append(d.onOpened, o.opened)
 	d.onVisible = append(d.onVisible, o.visible)
 	d.onCut = append(d.onCut, o.cut)
@@ -56,7 +55,7 @@ func (o *Recoveries) Invariants() []string { return []string{Recovery, Live} }
 func (o *Recoveries) Observe(e *history.Event) {
 	o.disks.Observe(e)
 	o.last = e.At
-	if e.Kind == history.KafkaCalled && !o.lies {
+	if e.Kind == history.KafkaCalled && !o.disks.promise.Ruins.Records() {
 		o.fetched(e)
 	}
 }
@@ -191,7 +190,11 @@ func (o *Recoveries) fetched(e *history.Event) {
 			if ask == nil || p.ErrorCode != 0 {
 				continue
 			}
-			if l := o.disks.at(place{t.Topic, p.Partition}); l != nil && l.open && e.Kafka.Start >= l.since {
+			l := o.disks.at(place{t.Topic, p.Partition})
+			if l != nil && l.unsound(e) {
+				continue
+			}
+			if l != nil && l.open && e.Kafka.Start >= l.since {
 				l.floor = max(l.floor, p.LogStartOffset)
 			}
 			if len(p.RecordBatches) == 0 {
@@ -252,7 +255,7 @@ func fetchPartition(req *kmsg.FetchRequest, topic string, partition int32) *kmsg
 
 // Finish compares every log with what became durable in it.
 func (o *Recoveries) Finish(end End) {
-	if o.lies || end.Cut {
+	if end.Cut {
 		return
 	}
 	d := o.disks
@@ -260,6 +263,7 @@ func (o *Recoveries) Finish(end End) {
 	for _, b := range d.brokers {
 		for _, l := range b.order {
 			switch {
+			case l.open && l.ruined:
 			case l.open:
 				o.unchanged(l, end)
 			case l.before != nil && healed && !d.deleted[l.topic]:

@@ -216,17 +216,6 @@ func TestLogThatIsNeverOpenedAgain(t *testing.T) {
 	f.silent()
 }
 
-func TestRecoverySaysNothingOfADiskThatLies(t *testing.T) {
-	f := forge(t, keepAll)
-	f.disks.promise.DiskLies = true
-	o := NewRecoveries(f.disks)
-	f.rec.Attach(o)
-	f.put(2, "one")
-	f.sync()
-	f.visible(9)
-	require.Empty(t, o.Violations())
-}
-
 // checkpoint writes the file that a log's start stands in; sync says whether a power loss leaves it.
 func (f *forger) checkpoint(start int64, sync bool) {
 	f.must(func() error {

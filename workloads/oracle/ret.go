@@ -18,7 +18,9 @@ import (
 // And what the policy does not keep goes: not later than Within after it could. That includes the only segment when all its records are too old, for the
 // broker rolls it then. A segment that holds several batches is not larger than the topic's segments may be.
 //
-// Not verified: that the active segment rolls by the age of its first record; topics whose policy the promise does not tell; disks that lie.
+// Not verified: that the active segment rolls by the age of its first record; topics whose policy the promise does not tell.
+//
+// Beyond the atlas ([Ruins]): logs on a ruined disk are not judged.
 type Retention struct {
 	Findings
 	// Within bounds how long a segment may stay when nothing disturbs: it must cover a round of the broker's retention task. 0: not judged.
@@ -40,11 +42,10 @@ func NewRetention(d *Disks) *Retention {
 	for i := range d.promise.Topics {
 		o.topics[d.promise.Topics[i].Name] = &d.promise.Topics[i]
 	}
-	if !d.promise.DiskLies {
-		d.onRemove = append(d.onRemove, o.removed)
-		d.onDrop = append(d.onDrop, o.dropped)
-		d.onVisible = append(d.onVisible, func(l *diskLog, _ int64) { o.sized(l); o.look(l) })
-	}
+	o.Free(d.promise.Ruins.Registry)
+	d.onRemove = append(d.onRemove, o.removed)
+	d.onDrop = append(d.onDrop, o.dropped)
+	d.onVisible = append(d.onVisible, func(l *diskLog, _ int64) { o.sized(l); o.look(l) })
 	return o
 }
 
@@ -55,17 +56,17 @@ func (o *Retention) Invariants() []string { return []string{Retain} }
 func (o *Retention) Observe(e *history.Event) {
 	o.disks.Observe(e)
 	o.calm.observe(e)
-	if o.Within > 0 && !o.disks.promise.DiskLies && e.At-o.looked >= lookEvery {
+	if o.Within > 0 && e.At-o.looked >= lookEvery {
 		o.looked = e.At
 		o.eachOpen(o.look)
 	}
 }
 
-// eachOpen calls fn for every log that is open and whose topic is there.
+// eachOpen calls fn for every log that is open, on a sound disk, and whose topic is there.
 func (o *Retention) eachOpen(fn func(*diskLog)) {
 	for _, b := range o.disks.brokers {
 		for _, l := range b.order {
-			if l.open && !o.disks.deleted[l.topic] {
+			if l.open && !l.ruined && !o.disks.deleted[l.topic] {
 				fn(l)
 			}
 		}
@@ -75,7 +76,7 @@ func (o *Retention) eachOpen(fn func(*diskLog)) {
 // Waits says which segment should still go, "" when none should or it has stayed too long already.
 func (o *Retention) Waits() string {
 	what := ""
-	if o.Within <= 0 || o.disks.promise.DiskLies {
+	if o.Within <= 0 {
 		return what
 	}
 	o.eachOpen(func(l *diskLog) {
@@ -281,12 +282,12 @@ func (o *Retention) sized(l *diskLog) {
 
 // Finish looks whether every log kept its bounds.
 func (o *Retention) Finish(end End) {
-	if end.Cut || end.Trouble != "" || o.disks.promise.DiskLies {
+	if end.Cut || end.Trouble != "" {
 		return
 	}
 	for _, b := range o.disks.brokers {
 		for _, l := range b.order {
-			if !l.open || o.disks.deleted[l.topic] {
+			if !l.open || l.ruined || o.disks.deleted[l.topic] {
 				continue
 			}
 			if len(l.live()) == 0 {

@@ -22,6 +22,8 @@ import (
 //   - a restarted coordination server has every transaction that it traced;
 //   - nothing is served to a session that has ended, and a consumer whose session has ended hands nothing over.
 //
+// Beyond the atlas ([Ruins]): all of it holds until the registry itself is ruined, then nothing of it does.
+//
 // Not verified: pings, which no tap shows, so a session that is heard of by pings alone may expire early unseen here (Ownership and Liveness
 // see what follows from it); watches; the order of transactions (linearizability).
 type Sessions struct {
@@ -53,11 +55,13 @@ type removal struct {
 
 // NewSessions makes the oracle.
 func NewSessions(p *Promise) *Sessions {
-	return &Sessions{
+	s := &Sessions{
 		promise: p, reg: newRegistry(), calm: newCalm(p), nodes: map[string]int64{}, heard: map[int64]time.Duration{}, procs: map[int64]process{},
 		ended: map[int64]time.Duration{}, orphans: map[int64]time.Duration{}, deadline: none, crashed: none,
 		joined: map[string]process{}, fine: map[string]holder{},
 	}
+	s.Free(p.Ruins.Registry)
+	return s
 }
 
 // Invariants implements [Oracle].

@@ -57,7 +57,7 @@ func fix(v reflect.Value, path string, seed uint64) {
 // env is what the fault plan must know; of a scenario that is not drawn yet, the largest world that it can become.
 func (s *Scenario) env() faults.Env {
 	t := &s.Topology
-	env := faults.Env{Machines: map[string][]string{}}
+	env := faults.Env{Machines: map[string][]string{}, Racks: int(max(1, t.Racks.Max))}
 	add := func(role string, n int64, spare bool) {
 		for range min(n, 1000) { // a count may be out of bounds: that is reported for itself
 			name := fmt.Sprintf("%s-%d", role, len(env.Machines[role])+1)
@@ -69,6 +69,7 @@ func (s *Scenario) env() faults.Env {
 	}
 	add("coord", max(1, int64(t.Coordinators.Count.Max)), false)
 	add("broker", max(1, int64(t.Brokers.Count.Max)), false)
+	add("broker", int64(t.Brokers.Spare.Max), true)
 	for i := range t.Producers {
 		add("producer", int64(t.Producers[i].Count.Max), false)
 	}

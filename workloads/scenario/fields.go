@@ -39,6 +39,8 @@ type Topology struct {
 	Brokers Brokers `yaml:"brokers"`
 	// Coordinators are the machines of the coordination service, coord-1, ...; a bare number is their count.
 	Coordinators Coordinators `yaml:"coordinators"`
+	// Number of racks over which the machines of each role are spread by their number: broker-1 and coord-1 are in rack-1. A fault may hit a whole rack.
+	Racks quantity.Counts `yaml:"racks" default:"1" min:"1" max:"16"`
 	// Topics that exist, or are created, before the load starts. Default: one topic "visits".
 	Topics []Topic `yaml:"topics"`
 	// Producers are the machines producer-1, producer-2, ..., numbered through the list. Default: one entry with all defaults.
@@ -51,6 +53,10 @@ type Topology struct {
 type Brokers struct {
 	// Number of brokers.
 	Count quantity.Counts `yaml:"count" short:"true" default:"1" min:"1" max:"16"`
+	// Further brokers, which only a start fault starts; they have the numbers after the others.
+	Spare quantity.Counts `yaml:"spare" default:"0" min:"0" max:"16"`
+	// How far the wall clock is off at the start; drawn per machine.
+	ClockOffset quantity.Durations `yaml:"clock_offset" default:"0s" min:"-1h" max:"1h" each:"true"`
 	// When a broker starts, counted from the start of the world; drawn per machine.
 	Start quantity.Durations `yaml:"start" default:"0s" min:"0s" each:"true"`
 	// Session time-out with the coordination service.
@@ -65,6 +71,8 @@ type Brokers struct {
 type Coordinators struct {
 	// Number of servers. One, until the service is replicated.
 	Count quantity.Counts `yaml:"count" short:"true" default:"1" min:"1" max:"1"`
+	// How far the wall clock is off at the start; drawn per machine.
+	ClockOffset quantity.Durations `yaml:"clock_offset" default:"0s" min:"-1h" max:"1h" each:"true"`
 	// When a server starts, counted from the start of the world; drawn per machine.
 	Start quantity.Durations `yaml:"start" default:"0s" min:"0s" each:"true"`
 	// How often a server looks for sessions that ran out.
@@ -103,6 +111,8 @@ type Topic struct {
 type Producer struct {
 	// Number of producers.
 	Count quantity.Counts `yaml:"count" short:"true" default:"1" min:"1" max:"64"`
+	// How far the wall clock is off at the start; drawn per machine.
+	ClockOffset quantity.Durations `yaml:"clock_offset" default:"0s" min:"-1h" max:"1h" each:"true"`
 	// When a producer starts, counted from the start of the load; drawn per machine.
 	Start quantity.Durations `yaml:"start" default:"0s" min:"0s" each:"true"`
 	// When a produced batch is acknowledged: not at all (0), in the log (1), flushed too (all).
@@ -141,6 +151,8 @@ type Group struct {
 	Consumers quantity.Counts `yaml:"consumers" default:"2" min:"1" max:"64"`
 	// Further consumers, which only a start fault starts; they have the numbers after the others of the group.
 	Spare quantity.Counts `yaml:"spare" default:"0" min:"0" max:"64"`
+	// How far the wall clock is off at the start; drawn per machine.
+	ClockOffset quantity.Durations `yaml:"clock_offset" default:"0s" min:"-1h" max:"1h" each:"true"`
 	// When a consumer starts, counted from the start of the load; drawn per machine.
 	Start quantity.Durations `yaml:"start" default:"0s" min:"0s" each:"true"`
 	// Topics that the group reads. Default: all of the topology.
@@ -197,6 +209,8 @@ type Workload struct {
 type Network struct {
 	// One-way latency; drawn per message.
 	Latency quantity.Durations `yaml:"latency" default:"200us..800us" min:"0s" max:"1m" each:"true"`
+	// How the latency is drawn: each value as likely as another (uniform), mostly little and now and then much (heavy-tail), always the least (constant).
+	Shape quantity.Choice `yaml:"shape" default:"uniform" oneof:"uniform|heavy-tail|constant"`
 	// Bandwidth of each machine's network card, each way.
 	Bandwidth quantity.Bandwidths `yaml:"bandwidth" default:"125MiB/s" min:"1KiB/s"`
 }

@@ -46,6 +46,10 @@ func Manual() string {
 	for _, f := range faults.Families {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", f.Name, f.About)
 	}
+	b.WriteString("\n## Failpoints\n\nThe places of a `misfortune`. What the early way out of each is, its call in the source says.\n\n")
+	for _, p := range faults.Places {
+		fmt.Fprintf(&b, "- `%s`\n", p)
+	}
 	return b.String()
 }
 

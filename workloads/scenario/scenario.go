@@ -99,7 +99,9 @@ type Machine struct {
 	// Start is when the process starts: counted from the start of the world for brokers and coordinators, of the load for clients.
 	Start time.Duration
 	// Spare machines run nothing until a start fault.
-	Spare    bool
+	Spare bool
+	// Offset is how far the wall clock is off at the start.
+	Offset   time.Duration
 	Producer *Producer // of a producer
 	Group    *Group    // of a consumer
 	Restart  time.Duration
@@ -109,24 +111,25 @@ type Machine struct {
 // from a stream of its own, so that it does not shift when others are left out.
 func (s *Scenario) Machines(seed uint64) []Machine {
 	var out []Machine
-	add := func(role string, index int, m Machine, start quantity.Durations) {
+	add := func(role string, index int, m Machine, start, offset quantity.Durations) {
 		m.Name, m.Role, m.Index = fmt.Sprintf("%s-%d", role, index), role, index
 		m.Start = start.Draw(sim.NewStream(seed, "scenario/start", m.Name)).D()
+		m.Offset = offset.Draw(sim.NewStream(seed, "scenario/clock-offset", m.Name)).D()
 		out = append(out, m)
 	}
 	t := &s.Topology
 	for i := range int(t.Coordinators.Count.V()) {
-		add("coord", i+1, Machine{Restart: t.Coordinators.Restart.V().D()}, t.Coordinators.Start)
+		add("coord", i+1, Machine{Restart: t.Coordinators.Restart.V().D()}, t.Coordinators.Start, t.Coordinators.ClockOffset)
 	}
-	for i := range int(t.Brokers.Count.V()) {
-		add("broker", i+1, Machine{Restart: t.Brokers.Restart.V().D()}, t.Brokers.Start)
+	for i := range int(t.Brokers.Count.V() + t.Brokers.Spare.V()) {
+		add("broker", i+1, Machine{Restart: t.Brokers.Restart.V().D(), Spare: i >= int(t.Brokers.Count.V())}, t.Brokers.Start, t.Brokers.ClockOffset)
 	}
 	n := 0
 	for i := range t.Producers {
 		p := &t.Producers[i]
 		for range int(p.Count.V()) {
 			n++
-			add("producer", n, Machine{Producer: p, Restart: p.Restart.V().D()}, p.Start)
+			add("producer", n, Machine{Producer: p, Restart: p.Restart.V().D()}, p.Start, p.ClockOffset)
 		}
 	}
 	n = 0
@@ -134,7 +137,7 @@ func (s *Scenario) Machines(seed uint64) []Machine {
 		g := &t.Groups[i]
 		for j := range int(g.Consumers.V() + g.Spare.V()) {
 			n++
-			add("consumer", n, Machine{Group: g, Spare: j >= int(g.Consumers.V()), Restart: g.Restart.V().D()}, g.Start)
+			add("consumer", n, Machine{Group: g, Spare: j >= int(g.Consumers.V()), Restart: g.Restart.V().D()}, g.Start, g.ClockOffset)
 		}
 	}
 	return out

@@ -28,6 +28,9 @@ func (r *run) promise() *oracle.Promise {
 			p.Coord = append(p.Coord, n.name)
 		case roleBroker:
 			p.Brokers = append(p.Brokers, n.name)
+			if n.spare {
+				p.Spare = append(p.Spare, n.name)
+			}
 		}
 		p.SessionTimeout = max(p.SessionTimeout, n.session)
 	}
@@ -61,6 +64,7 @@ func (r *run) promise() *oracle.Promise {
 			p.Drift = max(p.Drift, d, -d)
 		}
 	}
+	p.Ruins = oracle.NewRuins(p)
 	if r.sc.Promise.Rebalances.V() > 0 {
 		p.RebalancesPerChange = int(unlimited(int64(r.sc.Promise.Rebalances.V()), 0))
 	}
@@ -70,6 +74,7 @@ func (r *run) promise() *oracle.Promise {
 // empanel lets the oracles watch.
 func (r *run) empanel() {
 	p := r.promise()
+	r.rec.Attach(p.Ruins)
 	disks := oracle.NewDisks(p, r.w.Now)
 	r.jury, r.delivery = oracle.New(p, disks)
 	for _, n := range r.of(roleBroker) {

@@ -3,6 +3,7 @@ package trial
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"faultline/faults"
@@ -36,19 +37,17 @@ type run struct {
 	admin  *admin
 	feed   *load.Feed
 
-	injection  *faults.Injection
-	faults     int // begun so far
-	diskFaults int
-	phase      history.Phase
-	loadAt     time.Duration // world time at which the load began; -1 before
-	healAt     time.Duration
-	ended      bool
-	cut        bool
-	end        oracle.End
-	sources    int   // producer incarnations so far: numbers their records
-	longest    int64 // bytes of the longest message so far
-	producers  int   // machines that produce
-	closers    []io.Closer
+	injection *faults.Injection
+	phase     history.Phase
+	loadAt    time.Duration // world time at which the load began; -1 before
+	healAt    time.Duration
+	ended     bool
+	cut       bool
+	end       oracle.End
+	sources   int   // producer incarnations so far: numbers their records
+	longest   int64 // bytes of the longest message so far
+	producers int   // machines that produce
+	closers   []io.Closer
 }
 
 // setUpWithin is how long the set-up may take before the load begins all the same.
@@ -73,6 +72,9 @@ func newRun(sc *scenario.Scenario, seed uint64, o Options) (*run, error) {
 	for _, m := range sc.Machines(seed) {
 		n := r.add(m.Role, m.Name, r.programOf(m))
 		n.restart, n.spare = m.Restart, m.Spare
+		if m.Offset != 0 {
+			n.comp.JumpClock(m.Offset)
+		}
 		if m.Role == roleProducer {
 			r.producers++
 		}
@@ -139,7 +141,7 @@ func (r *run) enter(p history.Phase) {
 // live runs the world from its first instant to the end of the trial.
 func (r *run) live() {
 	for _, m := range r.sc.Machines(r.seed) {
-		if m.Role == roleCoord || m.Role == roleBroker {
+		if (m.Role == roleCoord || m.Role == roleBroker) && !m.Spare {
 			r.w.At(m.Start, func() { r.boot(r.byName[m.Name]) })
 		}
 	}
@@ -181,26 +183,41 @@ func (r *run) beginLoad() {
 			loadClock{r}.At(m.Start, func() { r.boot(r.byName[m.Name]) })
 		}
 	}
-	number := map[string]int{}
-	r.injection = r.sc.Faults.Schedule(loadClock{r}, target{r}, func(fault, phase string) {
-		r.w.Record(sim.KindFault, "", phase, fault, 0, 0)
-		switch phase {
-		case faults.Begun, faults.Instant:
-			r.faults++
-			number[fault] = r.faults
-			r.rec.FaultInjected("", r.faults, fault)
-			if phase == faults.Instant {
-				r.rec.FaultHealed("", r.faults, fault)
-			}
-		case faults.Ended, faults.Healed:
-			r.rec.FaultHealed("", number[fault], fault)
-		}
-	})
+	r.injection = r.sc.Faults.Schedule(loadClock{r}, target{r}, r.struck, r.o.Without...)
 	if r.sc.Workload.Kind == "lines" {
 		r.awaitEndOfFile()
 		return
 	}
 	loadClock{r}.At(r.sc.Workload.Duration.V().D(), r.heal)
+}
+
+// struck notes a phase of a fault, and what it takes of the promises.
+func (r *run) struck(n faults.Note) {
+	line := n.Line
+	if did := n.Toll.String(); did != "" {
+		line += " # " + did
+	}
+	r.w.Record(sim.KindFault, "", n.Phase, line, uint64(n.Number), 0)
+	switch n.Phase {
+	case faults.Begun:
+		r.rec.FaultInjected("", n.Number, line)
+		r.ruin(n, r.rec.MachineRuined)
+	case faults.Instant:
+		r.rec.FaultInjected("", n.Number, line)
+		r.rec.FaultHealed("", n.Number, line)
+	case faults.Ended, faults.Healed:
+		r.ruin(n, r.rec.MachineMended)
+		r.rec.FaultHealed("", n.Number, line)
+	}
+}
+
+// ruin tells of each machine that a fault beyond the atlas hits. A disk that is replaced tells of itself.
+func (r *run) ruin(n faults.Note, tell func(machine string, number int, what string)) {
+	for _, m := range slices.Concat(n.Hit, n.Peers) {
+		if what := n.Fault.Kind.Ruins(faults.RoleOf(m)); what != faults.Nothing && what != faults.Disk {
+			tell(m, n.Number, what.String())
+		}
+	}
 }
 
 // awaitEndOfFile heals once every line was taken.

@@ -91,11 +91,13 @@ func topicSettings(t *scenario.Topic) []client.Setting {
 	return out
 }
 
+var shapes = map[string]net.Kind{"uniform": net.Uniform, "heavy-tail": net.HeavyTail, "constant": net.Constant}
+
 // hardware is the undisturbed network and disk of a drawn scenario.
 func hardware(s *scenario.Scenario) virtual.Config {
 	return virtual.Config{
 		Net: net.Config{
-			MinLatency: s.Network.Latency.Min.D(), MaxLatency: max(s.Network.Latency.Max.D(), 1),
+			Latency:   net.Distribution{Kind: shapes[s.Network.Shape.V()], Min: s.Network.Latency.Min.D(), Max: max(s.Network.Latency.Max.D(), 1)},
 			Bandwidth: int64(s.Network.Bandwidth.V()),
 		},
 		Disk: disk.Config{

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,6 +35,8 @@ func (t target) Machines(role string) []string {
 	return out
 }
 
+func (t target) Racks() int { return int(t.r.sc.Topology.Racks.V()) }
+
 func (t target) Spare(machine string) bool { return t.node(machine).spare }
 
 func (t target) Leader(topic string, partition int32) string {
@@ -62,9 +65,8 @@ func (n *node) who() history.Who {
 	return history.Who{Machine: n.name, Incarnation: n.comp.Incarnation()}
 }
 
-func (t target) Restart(machine string)      { t.r.boot(t.node(machine)) }
-func (t target) StopProcess(machine string)  { t.node(machine).ask() }
-func (t target) StartProcess(machine string) { t.r.boot(t.node(machine)) }
+func (t target) Restart(machine string)     { t.r.boot(t.node(machine)) }
+func (t target) StopProcess(machine string) { t.node(machine).ask() }
 
 func (t target) Pause(machine string) {
 	n := t.node(machine)
@@ -80,6 +82,16 @@ func (t target) Resume(machine string) {
 		t.r.rec.MachineResumed(n.who())
 		n.comp.Resume()
 	}
+}
+
+// Freeze and Thaw concern the network stack; the process is paused for itself.
+func (t target) Freeze(machine string) { t.node(machine).comp.Freeze() }
+func (t target) Thaw(machine string)   { t.node(machine).comp.Thaw() }
+
+func (t target) WipeDisk(machine string) {
+	n := t.node(machine)
+	n.comp.ReplaceDisk()
+	t.r.rec.MachineWiped(n.who())
 }
 
 // each calls fn for every directed pair of different machines and joins the heals.
@@ -99,40 +111,77 @@ func each(from, to []string, fn func(a, b string) func()) (heal func()) {
 	}
 }
 
-func (t target) Partition(from, to []string, bothWays bool) (heal func()) {
-	out := each(from, to, t.r.c.Net.Block)
+// counted ends what lasts on the links from each of from to each of to and says what became of their messages meanwhile.
+func (t target) counted(from, to []string, heal func()) faults.Heal {
+	sum := func() (c net.Counts) {
+		each(from, to, func(a, b string) func() { c = c.Plus(t.r.c.Net.Counts(a, b)); return nil })
+		return c
+	}
+	before, over := sum(), false
+	return func() faults.Toll {
+		if over {
+			return faults.Toll{}
+		}
+		over = true
+		after := sum()
+		heal()
+		return faults.Toll{Held: after.Held - before.Held, Lost: after.Lost - before.Lost, Corrupted: after.Corrupted - before.Corrupted}
+	}
+}
+
+func (t target) Partition(from, to []string, bothWays bool) faults.Heal {
+	out := t.counted(from, to, each(from, to, t.r.c.Net.Block))
 	if !bothWays {
 		return out
 	}
-	back := each(to, from, t.r.c.Net.Block)
-	return func() { out(); back() }
+	return faults.Heals(out, t.counted(to, from, each(to, from, t.r.c.Net.Block)))
 }
 
-func (t target) Link(from, to []string, l faults.Link) (heal func()) {
+func (t target) Link(from, to []string, number int, l faults.Link) faults.Heal {
 	if l.Clog {
-		return each(from, to, t.r.c.Net.Block)
+		return t.counted(from, to, each(from, to, t.r.c.Net.Clog))
 	}
-	return each(from, to, func(a, b string) func() {
-		return t.r.c.Net.Slow(a, b, net.Rule{Latency: l.Latency, Bandwidth: l.Bandwidth})
-	})
+	rule := net.Rule{
+		Key:       strconv.Itoa(number),
+		Latency:   net.Distribution{Kind: net.Constant, Min: l.Latency, Max: l.Latency + l.Spread},
+		Bandwidth: l.Bandwidth, Loss: int(l.Loss), Corrupt: int(l.Corrupt), CorruptFrom: int(l.After),
+	}
+	switch {
+	case l.Spread > 0 && l.HeavyTail:
+		rule.Latency.Kind = net.HeavyTail
+	case l.Spread > 0:
+		rule.Latency.Kind = net.Uniform
+	}
+	return t.counted(from, to, each(from, to, func(a, b string) func() { return t.r.c.Net.Slow(a, b, rule) }))
 }
 
 func (t target) Reset(a, b []string) {
-	each(a, b, func(x, y string) func() { t.r.c.Net.Reset(x, y); return func() {} })
+	each(a, b, func(x, y string) func() { t.r.c.Net.Reset(x, y); return nil })
+}
+
+func (t target) Cut(a, b []string, after int64) {
+	each(a, b, func(x, y string) func() { t.r.c.Net.Cut(x, y, int(after)); return nil })
 }
 
 func (t target) ClockJump(machine string, by time.Duration) { t.node(machine).comp.JumpClock(by) }
 func (t target) ClockDrift(machine string, ppm int64)       { t.node(machine).comp.DriftClock(ppm) }
 
-func (t target) Disk(machine string, f faults.DiskFault) (heal func()) {
+func (t target) Disk(machine string, number int, f faults.DiskFault) faults.Heal {
 	d := t.node(machine).comp.Disk()
-	t.r.diskFaults++
 	fault := diskFault(f)
-	fault.ID = fmt.Sprintf("%s/%d", machine, t.r.diskFaults)
+	fault.ID = fmt.Sprintf("%s/%d", machine, number)
 	if err := d.Inject(fault); err != nil {
 		panic(fmt.Sprintf("trial: %v", err)) // the plan was checked
 	}
-	return func() { d.Heal(fault.ID) }
+	return func() (did faults.Toll) {
+		for _, a := range d.Faults() {
+			if a.ID == fault.ID {
+				did.Operations = int64(a.Hits)
+			}
+		}
+		d.Heal(fault.ID)
+		return did
+	}
 }
 
 // diskFault says in the disk's words what the plan says in its own.
@@ -148,26 +197,33 @@ func diskFault(f faults.DiskFault) disk.Fault {
 	case faults.DiskError:
 		out.Kind = disk.Error
 	case faults.DiskFull:
-		out.Kind = disk.Full
-		out.Probability, out.Count = 0, 0
-		return out
+		return disk.Fault{Kind: disk.Full, Bytes: f.Free}
 	case faults.DiskShort:
-		out.Kind = disk.Short
+		out.Kind, f.Op = disk.Short, f.Op&(faults.OpRead|faults.OpWrite)
 	case faults.DiskSlow:
 		out.Kind = disk.Slow
 	case faults.DiskStall:
 		out.Kind = disk.Stall
+	case faults.DiskRot:
+		out.Kind = disk.Rot
+		return out
+	case faults.DiskMisdirect:
+		out.Kind = disk.Misdirect
+		return out
+	case faults.DiskLie:
+		return disk.Fault{Kind: disk.Lie}
 	}
 	for _, op := range []struct {
 		plan faults.DiskOps
 		disk disk.Ops
-	}{{faults.OpRead, disk.OpRead}, {faults.OpWrite, disk.OpWrite | disk.OpTruncate}, {faults.OpSync, disk.OpSync | disk.OpSyncDir}} {
+	}{
+		{faults.OpRead, disk.OpRead}, {faults.OpWrite, disk.OpWrite}, {faults.OpSync, disk.OpSync}, {faults.OpTruncate, disk.OpTruncate}, {faults.OpOpen, disk.OpOpen},
+		{faults.OpCreate, disk.OpCreate}, {faults.OpMkdir, disk.OpMkdir}, {faults.OpRemove, disk.OpRemove}, {faults.OpRename, disk.OpRename},
+		{faults.OpReadDir, disk.OpReadDir}, {faults.OpStat, disk.OpStat}, {faults.OpSyncDir, disk.OpSyncDir},
+	} {
 		if f.Op&op.plan != 0 {
 			out.Ops |= op.disk
 		}
-	}
-	if out.Kind == disk.Short {
-		out.Ops &= disk.OpRead | disk.OpWrite
 	}
 	return out
 }

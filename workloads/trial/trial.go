@@ -32,6 +32,7 @@ type Options struct {
 	Policy     sim.Policy
 	Trace      func(*sim.Entry)   // sees every event of the world
 	Observe    []history.Observer // see the history, live
+	Without    []int              // numbers of faults of the drawn plan that are left out, from 1
 	Until      time.Duration      // stop at this world time (the trial is then cut: what is owed at the end is not judged)
 	Stop       func() bool        // asked now and then: true cuts the trial
 	PictureDir string             // folder for pictures of linearizability violations
