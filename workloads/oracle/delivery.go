@@ -44,7 +44,7 @@ type Delivery struct {
 	topics  map[string]*topicLog
 	marks   int // parts numbered so far
 
-	coord applied
+	coord history.Applied
 	paths map[string]*seatLog // by "g/t/p"
 	near  [16]*seatLog        // by partition: the seat looked up last
 
@@ -148,7 +148,7 @@ func (d *Delivery) traced(e *history.Event) {
 			}
 		}
 	case machine.ZnodeCreated, machine.ZnodeSet, machine.ZnodeDeleted:
-		if d.coord.fresh(e) {
+		if d.coord.Fresh(history.Who{Machine: e.Machine, Incarnation: e.Incarnation}, &e.Trace) {
 			d.registered(e)
 		}
 	}
