@@ -50,15 +50,18 @@ func TestSameSeedSameHash(t *testing.T) {
 // storm is a world with its faults and what is known of it.
 type storm struct {
 	*world
-	rng     *rand.Rand
-	err     error
-	calm    bool // the heal phase
-	history map[string][]version
-	applied map[string]bool // values that were ever written
-	never   map[string]bool // values that must not be written any more
-	lease   map[int64]time.Duration
-	calls   map[string]int
-	values  int
+	rng  *rand.Rand
+	err  error
+	calm bool // the heal phase
+	// calmFrom is when every call must succeed again.
+	calmFrom time.Duration
+	tap      client.Tap // of the next client that starts
+	history  map[string][]version
+	applied  map[string]bool // values that were ever written
+	never    map[string]bool // values that must not be written any more
+	lease    map[int64]time.Duration
+	calls    map[string]int
+	values   int
 }
 
 // version is what a path held from some world time on.
@@ -73,7 +76,7 @@ var chaosPaths = []string{"/a", "/b", "/a/x", "/b/y", "/a/z"}
 
 func chaos(t *testing.T, seed uint64) *storm {
 	s := &storm{world: newWorldOf(t, sim.Config{Seed: seed, Policy: sim.Policy(seed % 3)}, 1), rng: rand.New(rand.NewPCG(seed, 77)), history: map[string][]version{}, applied: map[string]bool{},
-		never: map[string]bool{}, lease: map[int64]time.Duration{}, calls: map[string]int{}}
+		never: map[string]bool{}, lease: map[int64]time.Duration{}, calls: map[string]int{}, calmFrom: 75 * time.Second}
 	defer s.w.Close()
 	s.cfg.SnapshotEvery = 10 + s.rng.IntN(100)
 	s.c.OnEvent = func(c *virtual.Computer, e *machine.Event) { s.traced(c, e) }
@@ -225,9 +228,9 @@ func (s *storm) clientProgram(comp *virtual.Computer) func(m machine.Machine) er
 }
 
 func (s *storm) client(comp *virtual.Computer, m machine.Machine) error {
-	rng := m.Rand("test/calls")
+	rng, tap := m.Rand("test/calls"), s.tap
 	for {
-		c := client.Connect(m, client.Config{Servers: []string{"zk:2181"}, SessionTimeout: time.Duration(3+rng.IntN(4)) * time.Second,
+		c := client.Connect(m, client.Config{Servers: s.addresses(), Tap: tap, SessionTimeout: time.Duration(3+rng.IntN(4)) * time.Second,
 			RequestTimeout: time.Duration(2+rng.IntN(8)) * time.Second})
 		var limbo []string
 		for {
@@ -249,7 +252,7 @@ func (s *storm) client(comp *virtual.Computer, m machine.Machine) error {
 			if errors.Is(err, client.ErrSessionExpired) {
 				break
 			}
-			if s.calm && err != nil && s.w.Now() > 75*time.Second && !refused(err) {
+			if s.calm && err != nil && s.w.Now() > s.calmFrom && !refused(err) {
 				s.fail("%s: call at %v, after the heal: %v", m.Name(), start, err)
 			}
 			m.Sleep(time.Duration(rng.Int64N(int64(400 * time.Millisecond))))
@@ -335,7 +338,7 @@ func (s *storm) judgeEnd() {
 	checker := s.c.Add("checker")
 	done := false
 	checker.Boot(func(m machine.Machine) error {
-		c := client.Connect(m, client.Config{Servers: []string{"zk:2181"}})
+		c := client.Connect(m, client.Config{Servers: s.addresses()})
 		for _, path := range chaosPaths {
 			start := s.w.Now()
 			data, stat, err := c.Get(path, false)

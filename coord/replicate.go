@@ -229,6 +229,9 @@ func (s *Server) role(ss *raft.SoftState) {
 			s.expireFrom(now)
 		}
 		s.lock.Unlock()
+		if leading {
+			s.m.Trace(machine.Event{Kind: machine.CoordLeads, A: int64(s.hard.term)})
+		}
 	}
 	if leader != s.leader {
 		s.since = now
@@ -335,7 +338,7 @@ func (s *Server) snapshot() (*raftpb.Snapshot, error) {
 func (s *Server) maybeRoll() error {
 	full := s.entries >= s.cfg.SnapshotEvery || s.bytes >= maxLogBytes
 	switch {
-	case s.rolling:
+	case s.rolling, s.applied < s.log.index: // or a snapshot of the leader is on its way to the disk
 		return nil
 	case full && s.m.Failpoint("fault/coord/roll-late"):
 		return nil
