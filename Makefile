@@ -3,10 +3,10 @@ GO      ?= go
 SEEDS   ?= 1..20
 OUT     ?= out
 
-.PHONY: help demo test lint bench detection race coverage clean
+.PHONY: help demo test lint bench detection race coverage-marks clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## run all scenarios over some seeds, print the verdict table, draw a first throughput picture
 	$(GO) build -o bin/faultline ./cmd/faultline
@@ -31,6 +31,9 @@ bench: ## speed and memory: kernel, logs, clients, whole scenarios
 
 detection: ## plant every bug of the catalogue and measure how many seeds it takes to catch it
 	$(GO) run ./cmd/detection
+
+coverage-marks: ## run all scenarios and list the failpoints and marks that they do not reach; minutes
+	$(GO) run ./cmd/marks
 
 clean: ## remove what was built and written
 	rm -rf bin $(OUT)

@@ -20,7 +20,7 @@ const maxAckWait = 5 * time.Minute
 // produce appends record batches.
 //
 // Acks 1 is answered when the records are in the page cache: they survive a crash of the broker's process, not of its machine. Acks -1 (all) is
-// answered when they are flushed, and so visible to consumers. Acks 0 is not answered; an error closes the connection, which is the only
+// answered when they are committed - every in-sync replica has them, or, where there is one replica, they are flushed - and so visible to consumers. Acks 0 is not answered; an error closes the connection, which is the only
 // way to tell.
 //
 // Codes that leave open whether the records are in the log: KAFKA_STORAGE_ERROR and REQUEST_TIMED_OUT. All others say that they are not.
@@ -64,15 +64,24 @@ func (c *conn) produce(h wire.Header, rest []byte) error {
 				pp.ErrorCode = checkRecords(rp.Records)
 			}
 			if pp.ErrorCode == 0 {
-				done, err := p.log.Append(rp.Records, log.AppendOptions{})
-				if pp.ErrorCode = appendCode(err); err != nil {
+				var epoch int32
+				var done log.Appended
+				var err error
+				if epoch, pp.ErrorCode = p.mayAppend(req.Acks); pp.ErrorCode == 0 {
+					done, err = p.log.Append(rp.Records, log.AppendOptions{LeaderEpoch: epoch})
+					pp.ErrorCode = appendCode(err)
+				}
+				if err != nil {
 					b.markRefusal(err)
 					b.logFailed(p, err)
-				} else {
+				} else if pp.ErrorCode == 0 {
+					b.appended(p, epoch)
 					pp.BaseOffset, pp.LogStartOffset = done.Base, done.Start
 					if req.Acks == -1 {
-						p.log.RequestFlush()
-						out.waits = append(out.waits, flushWait{p: p, next: done.Next, topic: i, partition: j})
+						if !p.replicated {
+							p.log.RequestFlush()
+						}
+						out.waits = append(out.waits, flushWait{p: p, next: done.Next, epoch: epoch, topic: i, partition: j})
 					}
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"faultline/broker/log"
+	"faultline/broker/replica"
 	"faultline/broker/wire"
 	"faultline/sim/machine"
 
@@ -27,6 +28,9 @@ type fetchItem struct {
 	start   int64 // log start, -1: unknown
 	visible int64 // high watermark in Kafka's words, -1: unknown
 	span    log.Span
+
+	parted bool // the log of the replica that asks is not the beginning of this one:
+	where  replica.Divergence
 }
 
 // fetchRecords reads record batches, waiting for them if need be.
@@ -51,6 +55,7 @@ func (c *conn) fetchRecords(h wire.Header, rest []byte) error {
 
 	wait := min(max(time.Duration(req.MaxWaitMillis)*time.Millisecond, 0), c.b.cfg.MaxFetchWait)
 	deadline := c.b.m.Uptime() + wait
+	c.noteReplica(req)
 	enough := c.gather(req)
 	if !enough && wait > 0 && !c.b.m.Failpoint("fault/broker/poll-short") { // an answer may come before there is enough
 		c.await(req, deadline)
@@ -86,24 +91,59 @@ func (c *conn) resolve(req *kmsg.FetchRequest) {
 				it.p, it.refused = b.lookupLocked(t, rp.Partition)
 			}
 			if it.refused == 0 {
-				it.refused = epochCode(rp.CurrentLeaderEpoch)
+				it.refused = it.p.epochCode(rp.CurrentLeaderEpoch)
 			}
 			f.items = append(f.items, it)
 		}
 	}
 }
 
-// epochCode checks the leader epoch that a client believes in; -1: none. A partition without replicas has only epoch 0.
-func epochCode(epoch int32) int16 {
-	if epoch > 0 {
-		return codeUnknownLeaderEpoch
+// replicaOf is the replica that asks, -1: a consumer does.
+func replicaOf(req *kmsg.FetchRequest) (id int32, epoch int64) {
+	if req.Version >= 15 {
+		return req.ReplicaState.ID, req.ReplicaState.Epoch
 	}
-	return 0
+	return req.ReplicaID, -1
+}
+
+// noteReplica tells the leaders how far the replica that asks has got: it has everything below the offset that it asks for, unless its log parts from the leader's.
+func (c *conn) noteReplica(req *kmsg.FetchRequest) {
+	id, epoch := replicaOf(req)
+	if id < 0 {
+		return
+	}
+	b, i := c.b, 0
+	for ti := range req.Topics {
+		for pi := range req.Topics[ti].Partitions {
+			it, rp := &c.fetch.items[i], &req.Topics[ti].Partitions[pi]
+			i++
+			if it.refused != 0 || !it.p.replicated || rp.FetchOffset < it.p.log.Start() {
+				continue
+			}
+			if it.where, it.parted = it.p.log.Diverges(rp.FetchOffset, rp.LastFetchedEpoch); it.parted {
+				continue
+			}
+			if end := it.p.log.End(); rp.FetchOffset > end {
+				it.where, it.parted = replica.Divergence{Epoch: rp.LastFetchedEpoch, End: end}, true
+				continue
+			}
+			it.p.mu.Lock()
+			moved := it.p.leader != nil && it.p.epoch == rp.CurrentLeaderEpoch && it.p.leader.Fetched(id, epoch, rp.FetchOffset, b.m.Uptime())
+			if moved {
+				it.p.lift(b.m)
+			}
+			it.p.mu.Unlock()
+			if moved {
+				b.waits.fire(it.p)
+			}
+		}
+	}
 }
 
 // gather reads what there is now and reports whether it is enough to answer: enough bytes, or an error that the client should hear of.
 func (c *conn) gather(req *kmsg.FetchRequest) (enough bool) {
 	f := &c.fetch
+	of, _ := replicaOf(req)
 	left := int64(min(int(max(req.MaxBytes, 0)), c.b.cfg.MaxFetchBytes))
 	least := min(int64(req.MinBytes), left)
 	total := int64(0)
@@ -114,8 +154,8 @@ func (c *conn) gather(req *kmsg.FetchRequest) (enough bool) {
 			i++
 			it.span.Release()
 			it.span = log.Span{}
-			c.read(it, rp, left, total == 0)
-			enough = enough || it.code != 0
+			c.read(it, rp, left, total == 0, of >= 0)
+			enough = enough || it.code != 0 || it.parted
 			total += it.span.Len
 			left -= it.span.Len
 		}
@@ -124,8 +164,12 @@ func (c *conn) gather(req *kmsg.FetchRequest) (enough bool) {
 }
 
 // read reads one partition: at most left bytes in the whole, but a first batch whatever its size.
-func (c *conn) read(it *fetchItem, rp *kmsg.FetchRequestTopicPartition, left int64, first bool) {
+func (c *conn) read(it *fetchItem, rp *kmsg.FetchRequestTopicPartition, left int64, first, toReplica bool) {
 	if it.code = it.refused; it.code != 0 {
+		return
+	}
+	if !it.p.leads() {
+		it.code = codeNotLeader
 		return
 	}
 	if c.b.m.Failpoint("fault/broker/fetch-refused") { // as if the log were being opened
@@ -133,7 +177,11 @@ func (c *conn) read(it *fetchItem, rp *kmsg.FetchRequestTopicPartition, left int
 		return
 	}
 	state := it.p.log.State()
-	it.start, it.visible = state.Start, state.Visible
+	it.start, it.visible = state.Start, it.p.visible()
+	until := it.visible
+	if toReplica {
+		until = state.End
+	}
 	if state.Err != nil {
 		it.code = readCode(state.Err)
 		c.b.logFailed(it.p, state.Err)
@@ -141,6 +189,8 @@ func (c *conn) read(it *fetchItem, rp *kmsg.FetchRequestTopicPartition, left int
 	}
 	most := min(int64(rp.PartitionMaxBytes), left)
 	switch {
+	case it.parted:
+		return
 	case rp.FetchOffset < state.Start:
 		c.b.m.Mark("mark/broker/fetch-below-start")
 		it.code = codeOffsetOutOfRange
@@ -149,7 +199,7 @@ func (c *conn) read(it *fetchItem, rp *kmsg.FetchRequestTopicPartition, left int
 		c.b.m.Mark("mark/broker/fetch-beyond-end")
 		it.code = codeOffsetOutOfRange
 		return
-	case rp.FetchOffset >= state.Visible:
+	case rp.FetchOffset >= until:
 		if rp.FetchOffset < state.End {
 			c.b.m.Mark("mark/broker/fetch-of-unflushed")
 		}
@@ -160,7 +210,7 @@ func (c *conn) read(it *fetchItem, rp *kmsg.FetchRequestTopicPartition, left int
 	case c.b.m.Failpoint("fault/broker/fetch-nothing"): // as if the answer were full already
 		return
 	}
-	span, err := it.p.log.Read(rp.FetchOffset, int(max(most, 0)), state.Visible)
+	span, err := it.p.log.Read(rp.FetchOffset, int(max(most, 0)), until)
 	if err != nil {
 		it.code = readCode(err)
 		c.b.logFailed(it.p, err)

@@ -34,7 +34,7 @@ func (c *conn) listOffsets(req *kmsg.ListOffsetsRequest) (*kmsg.ListOffsetsRespo
 			p, code := b.lookupLocked(b.topics[rt.Topic], rp.Partition)
 			b.mu.Unlock()
 			if code == 0 {
-				code = epochCode(rp.CurrentLeaderEpoch)
+				code = p.epochCode(rp.CurrentLeaderEpoch)
 			}
 			if code == 0 && b.m.Failpoint("fault/broker/offsets-refused") { // as if the log were being opened
 				code = codeNotLeader
@@ -43,13 +43,29 @@ func (c *conn) listOffsets(req *kmsg.ListOffsetsRequest) (*kmsg.ListOffsetsRespo
 				pp.Offset, pp.Timestamp, code = b.offsetAt(p, rp.Timestamp)
 			}
 			if pp.ErrorCode = code; pp.Offset >= 0 {
-				pp.LeaderEpoch = onlyEpoch
+				pp.LeaderEpoch = p.log.EpochAt(max(pp.Offset-1, p.log.Start()))
 			}
 			pt.Partitions = append(pt.Partitions, pp)
 		}
 		resp.Topics = append(resp.Topics, pt)
 	}
 	return resp, nil
+}
+
+// epochCode checks the leader epoch that a client believes in; -1: none.
+func (p *partition) epochCode(epoch int32) int16 {
+	if epoch < 0 {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case epoch < p.epoch:
+		return codeFencedLeaderEpoch
+	case epoch > p.epoch:
+		return codeUnknownLeaderEpoch
+	}
+	return 0
 }
 
 // offsetAt looks up one timestamp or place.
@@ -62,15 +78,15 @@ func (b *Broker) offsetAt(p *partition, ts int64) (offset, timestamp int64, code
 	var err error
 	switch {
 	case ts == tsLatest:
-		return state.Visible, -1, 0
+		return p.visible(), -1, 0
 	case ts == tsEarliest || ts == tsEarliestLocal:
 		return state.Start, -1, 0
 	case ts == tsLatestTiered:
 		return noOffset, -1, 0
 	case ts == tsMax:
-		offset, timestamp, err = newest(p.log.OffsetForTime)
+		offset, timestamp, err = newest(func(ts int64) (int64, int64, error) { return p.log.OffsetForTime(ts, p.visible()) })
 	case ts >= 0:
-		offset, timestamp, err = p.log.OffsetForTime(ts)
+		offset, timestamp, err = p.log.OffsetForTime(ts, p.visible())
 	default:
 		return noOffset, -1, codeUnsupportedVersion
 	}

@@ -1,10 +1,11 @@
 package broker
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
+
+	"faultline/broker/replica"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -75,18 +76,24 @@ func (b *Broker) metadataTarget(rt *kmsg.MetadataRequestTopic) (*topic, int16) {
 func topicMetadata(t *topic, live []liveBroker) kmsg.MetadataResponseTopic {
 	mt := kmsg.NewMetadataResponseTopic()
 	mt.Topic, mt.TopicID = kmsg.StringPtr(t.name), t.id
-	mt.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.leaders))
-	for i, leader := range t.leaders {
+	mt.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.replicas))
+	for i := range t.replicas {
+		leader, epoch := t.leader(i)
 		mp := &mt.Partitions[i]
 		mp.Default()
 		mp.Partition = int32(i)
-		mp.Replicas = t.leaders[i : i+1 : i+1]
-		if _, ok := slices.BinarySearchFunc(live, leader, func(l liveBroker, id int32) int { return cmp.Compare(l.id, id) }); ok {
-			mp.Leader, mp.LeaderEpoch = leader, onlyEpoch
-			mp.ISR = mp.Replicas
-		} else {
+		isLive := func(id int32) bool { return slices.ContainsFunc(live, func(l liveBroker) bool { return l.id == id }) }
+		mp.Replicas = t.replicas[i]
+		mp.Leader, mp.LeaderEpoch = leader, epoch
+		if !isLive(leader) {
 			mp.ErrorCode, mp.Leader = codeLeaderNotAvailable, -1
-			mp.OfflineReplicas = mp.Replicas
+		}
+		for _, id := range mp.Replicas {
+			if !isLive(id) {
+				mp.OfflineReplicas = append(mp.OfflineReplicas, id)
+			} else if !t.replicated() || i < len(t.states) && replica.Find(t.states[i].ISR, id) >= 0 {
+				mp.ISR = append(mp.ISR, id)
+			}
 		}
 	}
 	return mt

@@ -19,7 +19,8 @@ const maxPartitions = 10_000
 type newTopic struct {
 	name       string
 	partitions int32
-	leaders    []int32 // nil: spread over the live brokers
+	copies     int       // replicas of each partition
+	replicas   [][]int32 // nil: spread over the live brokers
 	settings   []setting
 }
 
@@ -59,7 +60,7 @@ func (c *conn) createTopics(req *kmsg.CreateTopicsRequest) (*kmsg.CreateTopicsRe
 			pt.NumPartitions, pt.ReplicationFactor = -1, -1
 		} else {
 			pt.TopicID = id
-			pt.NumPartitions, pt.ReplicationFactor = t.partitions, 1
+			pt.NumPartitions, pt.ReplicationFactor = t.partitions, int16(t.copies)
 			pt.Configs = []kmsg.CreateTopicsResponseTopicConfig{}
 			for _, e := range b.describe(t.settings) {
 				pc := kmsg.NewCreateTopicsResponseTopicConfig()
@@ -94,7 +95,7 @@ func (b *Broker) checkNewTopic(rt *kmsg.CreateTopicsRequestTopic) (t newTopic, _
 			return t, refuse(codeInvalidConfig, "topic setting %s is given twice", t.settings[i].name)
 		}
 	}
-	if _, err := topicPolicy(b.cfg.Log, t.settings); err != nil {
+	if _, err := topicPolicy(b.cfg.policy(), t.settings); err != nil {
 		return t, refuse(codeInvalidConfig, "%v", err)
 	}
 	if len(rt.ReplicaAssignment) > 0 {
@@ -109,8 +110,18 @@ func (b *Broker) checkNewTopic(rt *kmsg.CreateTopicsRequestTopic) (t newTopic, _
 	switch {
 	case t.partitions < 1 || t.partitions > maxPartitions:
 		return t, refuse(codeInvalidPartitions, "%d partitions: want 1 to %d, or -1 for the default", t.partitions, maxPartitions)
-	case rt.ReplicationFactor != -1 && rt.ReplicationFactor != 1:
-		return t, refuse(codeInvalidReplicationFactor, "replication factor %d: want 1, or -1 for the default", rt.ReplicationFactor)
+	case rt.ReplicationFactor == -1:
+		t.copies = b.cfg.Replicas
+	case rt.ReplicationFactor < 1:
+		return t, refuse(codeInvalidReplicationFactor, "replication factor %d: want 1 or more, or -1 for the default", rt.ReplicationFactor)
+	default:
+		t.copies = int(rt.ReplicationFactor)
+	}
+	b.mu.Lock()
+	live := len(b.liveLocked())
+	b.mu.Unlock()
+	if t.copies > live {
+		return t, refuse(codeInvalidReplicationFactor, "replication factor %d: %d brokers are registered", t.copies, live)
 	}
 	return t, nil
 }
@@ -121,23 +132,27 @@ func (b *Broker) readAssignment(rt *kmsg.CreateTopicsRequestTopic, t *newTopic) 
 	if n > maxPartitions {
 		return refuse(codeInvalidPartitions, "%d partitions: want at most %d", n, maxPartitions)
 	}
-	t.partitions, t.leaders = int32(n), make([]int32, n)
-	for i := range t.leaders {
-		t.leaders[i] = -1
-	}
+	t.partitions, t.replicas = int32(n), make([][]int32, n)
+	t.copies = len(rt.ReplicaAssignment[0].Replicas)
 	b.mu.Lock()
 	live := b.liveLocked()
 	b.mu.Unlock()
 	for _, a := range rt.ReplicaAssignment {
 		switch {
-		case a.Partition < 0 || int(a.Partition) >= n || t.leaders[a.Partition] >= 0:
+		case a.Partition < 0 || int(a.Partition) >= n || t.replicas[a.Partition] != nil:
 			return refuse(codeInvalidReplicaAssignment, "partition %d: the assignment must name 0 to %d once each", a.Partition, n-1)
-		case len(a.Replicas) != 1:
-			return refuse(codeInvalidReplicationFactor, "partition %d has %d replicas: want 1", a.Partition, len(a.Replicas))
-		case !slices.ContainsFunc(live, func(l liveBroker) bool { return l.id == a.Replicas[0] }):
-			return refuse(codeInvalidReplicaAssignment, "partition %d: broker %d is not registered", a.Partition, a.Replicas[0])
+		case len(a.Replicas) == 0 || len(a.Replicas) != t.copies:
+			return refuse(codeInvalidReplicaAssignment, "partition %d has %d replicas: want as many as the others, and at least 1", a.Partition, len(a.Replicas))
 		}
-		t.leaders[a.Partition] = a.Replicas[0]
+		for i, id := range a.Replicas {
+			switch {
+			case slices.Contains(a.Replicas[:i], id):
+				return refuse(codeInvalidReplicaAssignment, "partition %d: broker %d is named twice", a.Partition, id)
+			case !slices.ContainsFunc(live, func(l liveBroker) bool { return l.id == id }):
+				return refuse(codeInvalidReplicaAssignment, "partition %d: broker %d is not registered", a.Partition, id)
+			}
+		}
+		t.replicas[a.Partition] = slices.Clone(a.Replicas)
 	}
 	return nil
 }
@@ -146,18 +161,22 @@ func (b *Broker) readAssignment(rt *kmsg.CreateTopicsRequestTopic, t *newTopic) 
 func (b *Broker) createTopic(t newTopic, until time.Duration) (topicID, *refusal) {
 	b.mu.Lock()
 	id := newTopicID(b.rng)
-	leaders := t.leaders
-	if leaders == nil {
-		live := b.liveLocked()
+	replicas := t.replicas
+	live := b.liveLocked()
+	if replicas == nil {
 		first := b.rng.IntN(len(live))
 		for p := range int(t.partitions) {
-			leaders = append(leaders, live[(first+p)%len(live)].id)
+			var r []int32
+			for i := range min(max(t.copies, 1), len(live)) {
+				r = append(r, live[(first+p+i)%len(live)].id)
+			}
+			replicas = append(replicas, r)
 		}
 	}
 	b.mu.Unlock()
 
 	node := topicsPath + "/" + t.name
-	data := encodeTopic(id, leaders, t.settings)
+	data := encodeTopic(id, replicas, t.settings)
 	for {
 		b.mu.Lock()
 		cl := b.session.client
@@ -202,12 +221,12 @@ func (b *Broker) readyLocked(t *topic) bool {
 	if t == nil {
 		return false
 	}
-	for i, leader := range t.leaders {
-		if leader == b.cfg.ID && t.local[i] == nil {
+	for i, replicas := range t.replicas {
+		if slices.Contains(replicas, b.cfg.ID) && t.local[i] == nil {
 			return false
 		}
 	}
-	return true
+	return !t.replicated() || len(t.states) == len(t.replicas) // each has a leader, or had one
 }
 
 // awaitTopic waits until something holds of the topics known here, which ok tells under the lock; false: not by then.

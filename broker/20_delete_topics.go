@@ -50,6 +50,18 @@ func (c *conn) deleteTopics(req *kmsg.DeleteTopicsRequest) (*kmsg.DeleteTopicsRe
 	return resp, nil
 }
 
+// unregister removes a topic, and the state of its partitions if it has one, at one stroke.
+func (b *Broker) unregister(cl *coord.Client, name string, version int32) error {
+	stat, found, err := cl.Exists(statePath(name), false)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return cl.Delete(topicsPath+"/"+name, version)
+	}
+	return cl.Multi(coord.DeleteOp(statePath(name), stat.Version), coord.DeleteOp(topicsPath+"/"+name, version))
+}
+
 // deleteTopic deletes the topic that has the name now.
 func (b *Broker) deleteTopic(name string, until time.Duration) (id topicID, _ *refusal) {
 	if checkTopicName(name) != nil {
@@ -73,11 +85,11 @@ func (b *Broker) deleteTopic(name string, until time.Duration) (id topicID, _ *r
 			err = nil // an attempt whose answer was lost, or somebody else, deleted it
 		case err == nil:
 			id, begun = t.id, true
-			err = cl.Delete(node, stat.Version)
+			err = b.unregister(cl, name, stat.Version)
 			if err == nil && b.m.Failpoint("fault/broker/delete-lost") {
 				err = coord.ErrConnectionLoss
 			}
-			if errors.Is(err, coord.ErrNoNode) || errors.Is(err, coord.ErrBadVersion) {
+			if errors.Is(err, coord.ErrNoNode) || errors.Is(err, coord.ErrBadVersion) || errors.Is(err, coord.ErrNotEmpty) {
 				continue
 			}
 		}

@@ -17,7 +17,7 @@ type configEntry struct {
 
 // describe lists the effective settings of a topic, sorted by name.
 func (b *Broker) describe(own []setting) []configEntry {
-	policy := b.cfg.Log
+	policy := b.cfg.policy()
 	for _, s := range own {
 		_ = s.apply(&policy) // as when its log was opened
 	}
@@ -29,9 +29,9 @@ func (b *Broker) describe(own []setting) []configEntry {
 			e.value, e.byDefault = k.fixed, k.fixed
 			e.source = kmsg.ConfigSourceDefaultConfig
 		} else {
-			e.number = true
-			e.value = strconv.FormatInt(k.get(policy), 10)
-			e.byDefault = strconv.FormatInt(k.get(b.cfg.Log), 10)
+			e.number = !k.boolean
+			e.value = k.show(k.get(policy))
+			e.byDefault = k.show(k.get(b.cfg.policy()))
 		}
 		if slices.ContainsFunc(own, func(s setting) bool { return s.name == k.name }) {
 			e.source = kmsg.ConfigSourceDynamicTopicConfig

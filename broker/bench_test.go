@@ -49,7 +49,7 @@ func BenchmarkProduceFetch(b *testing.B) {
 	c.Add("writer").Boot(func(m machine.Machine) error {
 		cl := client.NewCluster(m, []string{"b1:9092"}, client.Config{})
 		m.Sleep(time.Second)
-		if err := cl.CreateTopic("t", 1); err != nil {
+		if err := cl.CreateTopic("t", 1, 1); err != nil {
 			return err
 		}
 		conn, err := cl.Leader("t", 0)
@@ -120,7 +120,7 @@ func BenchmarkIdle(b *testing.B) {
 	w, c := benchWorld(b, 3)
 	c.Add("admin").Boot(func(m machine.Machine) error {
 		m.Sleep(2 * time.Second)
-		return client.NewCluster(m, []string{"b1:9092"}, client.Config{}).CreateTopic("t", 6)
+		return client.NewCluster(m, []string{"b1:9092"}, client.Config{}).CreateTopic("t", 6, 1)
 	})
 	for i := range int32(6) {
 		c.Add("reader" + string('0'+i)).Boot(func(m machine.Machine) error {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"path"
+	"slices"
 	"time"
 
 	"faultline/broker/log"
@@ -41,6 +42,13 @@ type Broker struct {
 	tasks    int   // of the broker itself, that Stop waits for
 	conns    []*conn
 
+	epoch, cleanSince int64            // of the registration, see brokerNode; -1: there was none yet, or the logs lost what was not flushed
+	loadedHW          map[string]int64 // high watermarks of the checkpoint of the last life, by "topic/partition"
+	savedHW           string           // the last checkpoint. Of the task that writes it
+	fetchers          map[int32]*fetcher
+	control           control
+	views             int // counts what was learnt of brokers, topics and their states
+
 	topics map[string]*topic
 	byID   map[topicID]*topic
 	names  []string // of topics, sorted
@@ -73,7 +81,8 @@ func Start(m machine.Machine, cfg Config) (*Broker, error) {
 	mu := m.NewMutex("broker")
 	b := &Broker{
 		m: m, cfg: cfg, mu: mu, changed: m.NewCond("broker.changed", mu),
-		rng:    m.Rand("broker"),
+		rng:   m.Rand("broker"),
+		epoch: -1, cleanSince: -1, fetchers: map[int32]*fetcher{},
 		topics: map[string]*topic{}, byID: map[topicID]*topic{}, unreadable: map[string]bool{},
 	}
 	b.waits.mu = m.NewMutex("broker.waits")
@@ -81,8 +90,15 @@ func Start(m machine.Machine, cfg Config) (*Broker, error) {
 	if b.listener, err = m.Listen(cfg.Port); err != nil {
 		return nil, fmt.Errorf("broker %d: listen on port %d: %w", cfg.ID, cfg.Port, err)
 	}
-	if b.id, b.clean, err = loadIdentity(m.Disk(), cfg.DataDir, cfg.ID); err == nil {
+	var last *shutdown
+	if b.id, last, err = loadIdentity(m.Disk(), cfg.DataDir, cfg.ID); err == nil {
 		err = log.RemoveDeleted(m.Disk(), cfg.DataDir)
+	}
+	if last != nil {
+		b.clean, b.cleanSince = true, last.CleanSince
+	}
+	if err == nil {
+		b.loadedHW, err = loadHighWaters(m.Disk(), cfg.DataDir)
 	}
 	if err != nil {
 		b.listener.Close()
@@ -102,6 +118,9 @@ func Start(m machine.Machine, cfg Config) (*Broker, error) {
 	b.spawn("broker.accept", b.accept)
 	b.spawn("broker.keeper", b.keep)
 	b.spawn("broker.retention", b.retain)
+	b.spawn("broker.controller", b.runController)
+	b.spawn("broker.isr", b.tendISRs)
+	b.spawn("broker.highwater", b.keepHighWaters)
 	for !b.up && b.failed == nil {
 		b.changed.Wait()
 	}
@@ -166,15 +185,17 @@ func (b *Broker) Stop() error {
 		b.changed.Wait()
 	}
 	err := b.failed
+	since := b.cleanSince
 	b.mu.Unlock()
 
+	b.saveHighWaters()
 	if closeErr := b.closeLogs(); err == nil {
 		err = closeErr
 	}
 	if err != nil {
 		b.m.Mark("mark/broker/unclean-stop")
 	} else if !b.m.Failpoint("fault/broker/marker-lost") { // as if power went just before
-		err = writeFile(b.m.Disk(), path.Join(b.cfg.DataDir, markerFile), "1\n")
+		err = writeFile(b.m.Disk(), path.Join(b.cfg.DataDir, markerFile), shutdown{since}.encode())
 	}
 	if cl != nil && !b.m.Failpoint("fault/broker/leave-lost") {
 		cl.Close() // if it cannot be told, the session ends by its time-out
@@ -199,6 +220,9 @@ func (b *Broker) endConns(hasty bool) {
 	defer b.mu.Unlock()
 	for _, p := range b.localLocked() {
 		b.waits.fire(p)
+	}
+	for _, f := range b.fetchersLocked() {
+		f.hangUp()
 	}
 	for _, c := range b.conns {
 		_ = c.nc.SetReadDeadline(b.m.Now().Add(-time.Hour)) // no further request
@@ -288,7 +312,7 @@ func (b *Broker) retain() {
 				continue
 			}
 			// A log that is closed or dropped meanwhile says so; one that cannot delete tries again in the next round.
-			if err := p.log.Retain(); errors.Is(err, log.ErrFenced) {
+			if err := p.log.Retain(p.keepFrom()); errors.Is(err, log.ErrFenced) {
 				b.logFailed(p, err)
 			}
 		}
@@ -313,9 +337,9 @@ func listenPort(l net.Listener, asked int) int {
 // lookupLocked finds a partition of t that is served here. The code is 0 or a Kafka error code. The lock is held.
 func (b *Broker) lookupLocked(t *topic, id int32) (*partition, int16) {
 	switch {
-	case t == nil || id < 0 || int(id) >= len(t.leaders):
+	case t == nil || id < 0 || int(id) >= len(t.replicas):
 		return nil, codeUnknownTopicOrPartition
-	case t.leaders[id] != b.cfg.ID:
+	case !slices.Contains(t.replicas[id], b.cfg.ID):
 		b.m.Mark("mark/broker/asked-for-anothers-partition")
 		return nil, codeNotLeader
 	case t.local[id] == nil:
@@ -324,6 +348,9 @@ func (b *Broker) lookupLocked(t *topic, id int32) (*partition, int16) {
 	case t.local[id].log == nil:
 		b.m.Mark("mark/broker/asked-for-damaged-log")
 		return t.local[id], codeStorageError
+	case !t.local[id].leads():
+		b.m.Mark("mark/broker/asked-though-not-leading")
+		return nil, codeNotLeader
 	}
 	return t.local[id], 0
 }

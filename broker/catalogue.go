@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"faultline/broker/replica"
 )
 
 // Paths in the coordination service.
@@ -17,8 +19,15 @@ const (
 	clusterID   = clusterPath + "/id" // text
 	brokersPath = "/brokers"
 	idsPath     = brokersPath + "/ids"    // <id>: ephemeral, brokerNode
-	topicsPath  = brokersPath + "/topics" // <topic>: persistent, topicNode
+	epochsPath  = brokersPath + "/epochs" // <id>: persistent; its version is the epoch of the broker's registration
+	topicsPath  = brokersPath + "/topics" // <topic>: persistent, topicNode; <topic>/state: persistent, stateNode
+
+	controllerPath      = "/controller"       // ephemeral, controllerNode
+	controllerEpochPath = "/controller_epoch" // persistent; its version is the controller epoch
 )
+
+// statePath is where the state of a topic's partitions is kept. A topic whose partitions have one replica each has none: who has it leads it.
+func statePath(topic string) string { return topicsPath + "/" + topic + "/state" }
 
 // topicID is a random 128-bit number, written as a UUID.
 type topicID [16]byte
@@ -54,12 +63,14 @@ type brokerNode struct {
 	Host        string `json:"host"`
 	Port        int    `json:"port"`
 	Incarnation int64  `json:"incarnation"`
+	Epoch       int64  `json:"epoch"`       // of this registration: no other one of this broker has it
+	CleanSince  int64  `json:"clean_since"` // the broker's logs lost nothing since its registration of that epoch
 }
 
 // topicNode is the registration of a topic.
 type topicNode struct {
 	ID         string             `json:"id"`
-	Partitions map[string][]int32 `json:"partitions"` // partition id -> broker ids; the first leads
+	Partitions map[string][]int32 `json:"partitions"` // partition id -> broker ids; the first is preferred as leader
 	Config     map[string]string  `json:"config,omitempty"`
 }
 
@@ -67,19 +78,70 @@ type topicNode struct {
 type topic struct {
 	name     string
 	id       topicID
-	leaders  []int32 // broker id by partition; -1: a hole
+	replicas [][]int32 // broker ids by partition; the first is preferred as leader
 	settings []setting
+	policy   policy
 	local    []*partition // by partition id; nil: not (yet) open here. Guarded by the broker's lock
+
+	// Of a topic with several replicas.
+	states  []replica.State // by partition id; shorter than replicas where the registry has no state yet
+	version int32           // of states
+}
+
+// replicated tells whether the topic's partitions have a state in the registry.
+func (t *topic) replicated() bool {
+	return slices.ContainsFunc(t.replicas, func(r []int32) bool { return len(r) > 1 })
+}
+
+// leader is the broker that leads a partition, replica.NoLeader when there is none, and the epoch in which it does.
+func (t *topic) leader(id int) (broker, epoch int32) {
+	switch {
+	case len(t.replicas[id]) == 0:
+		return replica.NoLeader, onlyEpoch
+	case !t.replicated():
+		return t.replicas[id][0], onlyEpoch
+	case id < len(t.states):
+		return t.states[id].Leader, t.states[id].LeaderEpoch
+	}
+	return replica.NoLeader, onlyEpoch
+}
+
+// stateNode is the state of a topic's partitions. One node for all of a topic: it changes as a whole, with a condition on its version.
+type stateNode struct {
+	ID         string          `json:"id"`         // of the topic
+	Partitions []replica.State `json:"partitions"` // by partition id
+}
+
+func encodeStates(id topicID, states []replica.State) []byte {
+	data, err := json.Marshal(stateNode{id.String(), states})
+	if err != nil {
+		panic(err) // numbers always encode
+	}
+	return data
+}
+
+// decodeStates reads the states of a topic. ours: they are those of the topic with the id, not of another one of that name.
+func decodeStates(topic string, id topicID, data []byte) (states []replica.State, ours bool, err error) {
+	var n stateNode
+	if err := json.Unmarshal(data, &n); err != nil {
+		return nil, false, fmt.Errorf("state of topic %s: %w", topic, err)
+	}
+	for i := range n.Partitions {
+		if s := &n.Partitions[i]; len(s.ISR) == 0 || s.LeaderEpoch < 0 {
+			return nil, false, fmt.Errorf("state of topic %s: partition %d has no in-sync replica or a negative epoch", topic, i)
+		}
+	}
+	return n.Partitions, n.ID == id.String(), nil
 }
 
 // setting is an entry of a topic's configuration.
 type setting struct{ name, value string }
 
 // encodeTopic makes the node of a topic.
-func encodeTopic(id topicID, leaders []int32, settings []setting) []byte {
+func encodeTopic(id topicID, replicas [][]int32, settings []setting) []byte {
 	n := topicNode{ID: id.String(), Partitions: map[string][]int32{}}
-	for p, b := range leaders {
-		n.Partitions[strconv.Itoa(p)] = []int32{b}
+	for p, r := range replicas {
+		n.Partitions[strconv.Itoa(p)] = r
 	}
 	for _, s := range settings {
 		if n.Config == nil {
@@ -104,26 +166,34 @@ func decodeTopic(name string, data []byte) (*topic, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registration of topic %s: %w", name, err)
 	}
-	t := &topic{name: name, id: id, leaders: make([]int32, len(n.Partitions))}
-	for i := range t.leaders {
-		t.leaders[i] = -1
-	}
+	t := &topic{name: name, id: id, replicas: make([][]int32, len(n.Partitions)), version: -1}
 	for _, key := range slices.Sorted(maps.Keys(n.Partitions)) {
 		brokers := n.Partitions[key]
 		p, err := strconv.Atoi(key)
-		if err != nil || p < 0 || p >= len(t.leaders) {
-			return nil, fmt.Errorf("registration of topic %s: partition %q of %d", name, key, len(t.leaders))
+		if err != nil || p < 0 || p >= len(t.replicas) {
+			return nil, fmt.Errorf("registration of topic %s: partition %q of %d", name, key, len(t.replicas))
 		}
-		if len(brokers) > 0 {
-			t.leaders[p] = brokers[0]
-		}
+		t.replicas[p] = brokers
 	}
 	// order: sorted below
 	for key, value := range n.Config {
 		t.settings = append(t.settings, setting{key, value})
 	}
 	slices.SortFunc(t.settings, func(a, b setting) int { return strings.Compare(a.name, b.name) })
-	t.local = make([]*partition, len(t.leaders))
+	t.local = make([]*partition, len(t.replicas))
+	return t, nil
+}
+
+// decodeTopic reads the node of a topic and applies its settings to the defaults.
+func (b *Broker) decodeTopic(name string, data []byte) (*topic, error) {
+	t, err := decodeTopic(name, data)
+	if err != nil {
+		return nil, err
+	}
+	t.policy = b.cfg.policy()
+	for _, s := range t.settings {
+		_ = s.apply(&t.policy) // CreateTopics checked them; what another version wrote and this one does not know is left out
+	}
 	return t, nil
 }
 
@@ -132,6 +202,8 @@ type liveBroker struct {
 	id   int32
 	host string
 	port int32
+
+	epoch, cleanSince int64 // see brokerNode
 }
 
 // maxTopicName bounds names so that <topic>-<partition>.deleted is a legal file name.

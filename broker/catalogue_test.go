@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"faultline/broker/log"
-
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -15,16 +13,16 @@ import (
 func TestTopicNodeRoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id := newTopicID(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)))
-		leaders := rapid.SliceOfN(rapid.Int32Range(0, 5), 1, 30).Draw(t, "leaders")
+		replicas := rapid.SliceOfN(rapid.SliceOfNDistinct(rapid.Int32Range(0, 5), 1, 3, rapid.ID[int32]), 1, 30).Draw(t, "replicas")
 		settings := []setting{{"flush.ms", "5"}, {"retention.ms", "-1"}}[:rapid.IntRange(0, 2).Draw(t, "settings")]
-		data := encodeTopic(id, leaders, settings)
-		if string(data) != string(encodeTopic(id, leaders, settings)) {
+		data := encodeTopic(id, replicas, settings)
+		if string(data) != string(encodeTopic(id, replicas, settings)) {
 			t.Fatal("not stable")
 		}
 		got, err := decodeTopic("t", data)
 		require.NoError(t, err)
 		require.Equal(t, id, got.id)
-		require.Equal(t, leaders, got.leaders)
+		require.Equal(t, replicas, got.replicas)
 		require.Equal(t, append([]setting(nil), settings...), got.settings)
 	})
 }
@@ -37,7 +35,7 @@ func TestTopicNodeIsChecked(t *testing.T) {
 	}
 	got, err := decodeTopic("t", []byte(`{`+id+`,"partitions":{"0":[4,5],"1":[]}}`))
 	require.NoError(t, err)
-	require.Equal(t, []int32{4, -1}, got.leaders)
+	require.Equal(t, [][]int32{{4, 5}, {}}, got.replicas)
 }
 
 func TestPartitionDirs(t *testing.T) {
@@ -82,8 +80,8 @@ func TestSettings(t *testing.T) {
 	base := Config{ID: 1, Coord: []string{"x"}}
 	base, err := base.withDefaults("m")
 	require.NoError(t, err)
-	apply := func(name, value string) (log.Config, error) {
-		return topicPolicy(base.Log, []setting{{name, value}})
+	apply := func(name, value string) (policy, error) {
+		return topicPolicy(base.policy(), []setting{{name, value}})
 	}
 	c, err := apply("retention.ms", "-1")
 	require.NoError(t, err)
@@ -100,17 +98,17 @@ func TestSettings(t *testing.T) {
 	c, err = apply("segment.ms", "1500")
 	require.NoError(t, err)
 	require.Equal(t, 1500*time.Millisecond, c.SegmentAge)
-	for _, bad := range []setting{{"retention.ms", "-2"}, {"retention.ms", "1h"}, {"cleanup.policy", "compact"}, {"what", "1"}, {"flush.messages", "0"}} {
+	for _, bad := range []setting{{"retention.ms", "-2"}, {"retention.ms", "1h"}, {"cleanup.policy", "compact"}, {"what", "1"}, {"flush.messages", "0"}, {"unclean.leader.election.enable", "1x"}, {"min.insync.replicas", "0"}} {
 		_, err := apply(bad.name, bad.value)
 		require.ErrorContains(t, err, bad.name)
 	}
 	// What is told reads back as what it was.
 	for _, k := range settingKinds {
-		if k.get == nil {
+		if k.get == nil || k.boolean {
 			continue
 		}
-		for _, v := range []int64{max(k.least, 1), 1000, 123456} {
-			c := base.Log
+		for _, v := range []int64{max(k.least, 1), 1000, 12345} {
+			c := base.policy()
 			k.set(&c, v)
 			require.Equal(t, v, k.get(c), k.name)
 		}

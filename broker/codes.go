@@ -36,6 +36,8 @@ var (
 	codeUnknownLeaderEpoch       = kerr.UnknownLeaderEpoch.Code
 	codeInvalidRecord            = kerr.InvalidRecord.Code
 	codeUnknownTopicID           = kerr.UnknownTopicID.Code
+	codeNotEnoughReplicas        = kerr.NotEnoughReplicas.Code
+	codeFencedLeaderEpoch        = kerr.FencedLeaderEpoch.Code
 )
 
 // appendCode is the code for an error of Log.Append. Only codeStorageError leaves open whether the records are in the log.
@@ -49,8 +51,8 @@ func appendCode(err error) int16 {
 		return codeInvalidRecord
 	case errors.Is(err, log.ErrTooLarge):
 		return codeMessageTooLarge
-	case errors.Is(err, log.ErrClosed):
-		return codeNotLeader // dropped, or the broker stops: look for another
+	case errors.Is(err, log.ErrClosed), errors.Is(err, log.ErrOldEpoch):
+		return codeNotLeader // dropped, deposed, or the broker stops: look for another
 	}
 	return codeStorageError
 }

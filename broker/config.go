@@ -24,8 +24,15 @@ type Config struct {
 	Log               log.Config
 	RetentionInterval time.Duration // between two rounds of retention (default 5 min)
 
-	Partitions       int32 // of topics that are created without a number (default 1)
-	AutoCreateTopics bool  // create a topic when a client asks for the metadata of one that does not exist
+	Partitions int32 // of topics that are created without a number (default 1)
+	Replicas   int   // of these (default 1)
+	LeastISR   int   // in-sync replicas that acks=all needs, of topics without min.insync.replicas (default 1)
+
+	// ReplicaLag is how long a follower may be behind before its leader takes it out of the in-sync replicas (default 10 s).
+	ReplicaLag time.Duration
+	// PreferredInterval is how often the controller gives partitions back to their preferred leaders (default 5 min).
+	PreferredInterval time.Duration
+	AutoCreateTopics  bool // create a topic when a client asks for the metadata of one that does not exist
 
 	// Limits.
 	MaxRequestBytes int           // a larger request closes its connection (default 100 MiB)
@@ -78,6 +85,10 @@ func (c Config) withDefaults(machineName string) (Config, error) {
 	orDuration(&c.RetentionInterval, 5*time.Minute)
 	orDuration(&c.MaxFetchWait, 5*time.Minute)
 	orDuration(&c.IdleTimeout, 10*time.Minute)
+	orDuration(&c.ReplicaLag, 10*time.Second)
+	orDuration(&c.PreferredInterval, 5*time.Minute)
+	orInt(&c.Replicas, 1)
+	orInt(&c.LeastISR, 1)
 	orInt(&c.MaxRequestBytes, 100<<20)
 	orInt(&c.MaxFetchBytes, 55<<20)
 	orInt(&c.MaxInFlight, 64)
@@ -87,6 +98,9 @@ func (c Config) withDefaults(machineName string) (Config, error) {
 	}
 	return c, nil
 }
+
+// policy is that of topics without settings of their own.
+func (c *Config) policy() policy { return policy{Config: c.Log, leastISR: c.LeastISR} }
 
 func orTo[T comparable](v *T, d T) {
 	var zero T

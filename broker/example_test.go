@@ -33,7 +33,7 @@ func Example() {
 	}
 
 	cluster := client.NewCluster(m, []string{b.Addr()}, client.Config{})
-	fmt.Println("create:", cluster.CreateTopic("clicks", 2, client.Setting{Name: "retention.ms", Value: "3600000"}))
+	fmt.Println("create:", cluster.CreateTopic("clicks", 2, 1, client.Setting{Name: "retention.ms", Value: "3600000"}))
 	topic, err := cluster.Topic("clicks")
 	if err != nil {
 		fmt.Println(err)

@@ -88,7 +88,7 @@ func appendFetch(out []byte, cuts []cut, h wire.Header, req *kmsg.FetchRequest, 
 				e.fetchHead(v, rt.Partitions[pi].Partition, it)
 				e.bytesLength(0)
 			}
-			e.tags()
+			e.parting(it)
 		}
 		e.tags()
 	}
@@ -109,6 +109,18 @@ func (e *encoder) fetchHead(v int16, id int32, it *fetchItem) {
 	if v >= 11 {
 		e.int32(-1) // preferred replica
 	}
+}
+
+// parting ends a partition, with the place where the asking replica's log parts from this one, if it does (KIP-595).
+func (e *encoder) parting(it *fetchItem) {
+	if !it.parted || !e.flexible {
+		e.tags()
+		return
+	}
+	e.b = append(e.b, 1, 0, 13) // one tagged field: number 0, of 13 bytes
+	e.int32(it.where.Epoch)
+	e.int64(it.where.End)
+	e.tags()
 }
 
 // copySpan encodes the length and the bytes of a span and reports whether they could be read.

@@ -66,34 +66,51 @@ func decodeIdentity(text string) (id identity, err error) {
 	return id, nil
 }
 
+// shutdown is what the clean-shutdown marker says.
+type shutdown struct {
+	// CleanSince: the logs lost nothing since the registration of that epoch; -1: there was none.
+	CleanSince int64
+}
+
+func (s shutdown) encode() string { return fmt.Sprintf("version=1\nclean.since=%d\n", s.CleanSince) }
+
+// decodeShutdown reads the marker. One that makes no sense still says that the logs were closed.
+func decodeShutdown(text string) *shutdown {
+	s := &shutdown{CleanSince: -1}
+	if n, err := fmt.Sscanf(text, "version=1\nclean.since=%d\n", &s.CleanSince); n != 1 || err != nil {
+		s.CleanSince = -1
+	}
+	return s
+}
+
 // loadIdentity begins a new incarnation on the data directory and takes the clean-shutdown marker off it, durably, before anything else there is touched:
-// should this incarnation die, its successor must not take the logs for closed. clean: the marker was there.
-func loadIdentity(d machine.Disk, dir string, broker int32) (id identity, clean bool, err error) {
+// should this incarnation die, its successor must not take the logs for closed. clean: what the marker said, nil when there was none.
+func loadIdentity(d machine.Disk, dir string, broker int32) (id identity, clean *shutdown, err error) {
 	if err := makeDir(d, dir); err != nil {
-		return id, false, fmt.Errorf("data directory: %w", err)
+		return id, nil, fmt.Errorf("data directory: %w", err)
 	}
 	text, err := readFile(d, path.Join(dir, metaFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		id.Broker = broker
 	case err != nil:
-		return id, false, err
+		return id, nil, err
 	default:
 		if id, err = decodeIdentity(text); err != nil {
-			return id, false, fmt.Errorf("%s: %w", path.Join(dir, metaFile), err)
+			return id, nil, fmt.Errorf("%s: %w", path.Join(dir, metaFile), err)
 		}
 	}
 	if id.Broker != broker {
-		return id, false, fmt.Errorf("data directory %s belongs to broker %d, this is broker %d: give it another directory", dir, id.Broker, broker)
+		return id, nil, fmt.Errorf("data directory %s belongs to broker %d, this is broker %d: give it another directory", dir, id.Broker, broker)
 	}
 	marker := path.Join(dir, markerFile)
-	if _, err := d.Stat(marker); err == nil {
-		clean = true
+	if text, err := readFile(d, marker); err == nil {
+		clean = decodeShutdown(text)
 		if err := d.Remove(marker); err != nil {
-			return id, false, fmt.Errorf("remove the clean-shutdown marker: %w", err)
+			return id, nil, fmt.Errorf("remove the clean-shutdown marker: %w", err)
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return id, false, fmt.Errorf("look for the clean-shutdown marker: %w", err)
+		return id, nil, fmt.Errorf("look for the clean-shutdown marker: %w", err)
 	}
 	id.Incarnation++
 	// This syncs the directory, and with it the removal of the marker.

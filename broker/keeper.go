@@ -25,6 +25,8 @@ type session struct {
 	dirty    map[string]bool // topics that may have changed
 	brokers  bool            // the list of brokers may have changed
 	register bool            // we may not be registered
+	// controller: there may be none.
+	controller bool
 }
 
 // keep is the keeper task: it goes from session to session.
@@ -84,7 +86,7 @@ func (b *Broker) openSession() *session {
 		return nil
 	}
 	number := b.session.number + 1
-	b.session = session{number: number, list: true, brokers: true, register: true, dirty: map[string]bool{}}
+	b.session = session{number: number, list: true, brokers: true, register: true, controller: true, dirty: map[string]bool{}}
 	for _, name := range b.names {
 		b.session.dirty[name] = true // its watch went with the old session
 	}
@@ -112,8 +114,11 @@ func (b *Broker) onEvent(number int, e coord.Event) {
 	case e.Path == topicsPath:
 		s.list = true
 	case strings.HasPrefix(e.Path, topicsPath+"/"):
-		s.dirty[path.Base(e.Path)] = true
+		name, _, _ := strings.Cut(e.Path[len(topicsPath)+1:], "/")
+		s.dirty[name] = true
 		s.list = true
+	case e.Path == controllerPath:
+		s.controller = true
 	case strings.HasPrefix(e.Path, idsPath):
 		s.brokers = true
 	}
@@ -124,7 +129,7 @@ func (b *Broker) onEvent(number int, e coord.Event) {
 func (b *Broker) awaitWork(s *session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for !b.stopping && !s.expired && !s.list && !s.brokers && !s.register {
+	for !b.stopping && !s.expired && !s.list && !s.brokers && !s.register && !s.controller {
 		b.changed.Wait()
 	}
 }
@@ -150,7 +155,7 @@ func (b *Broker) work(s *session, swept *bool) (did bool, err error) {
 		return false, errMisfortune
 	}
 	b.mu.Lock()
-	list, brokers, register := s.list, s.brokers, s.register
+	list, brokers, register, controller := s.list, s.brokers, s.register, s.controller
 	expired := s.expired || b.stopping
 	b.mu.Unlock()
 	switch {
@@ -178,6 +183,8 @@ func (b *Broker) work(s *session, swept *bool) (did bool, err error) {
 		return true, b.syncBrokers(s)
 	case register:
 		return true, b.register(s)
+	case controller:
+		return true, b.standForController(s)
 	}
 	return false, nil
 }
@@ -191,8 +198,10 @@ func (b *Broker) agreeOnCluster(cl *coord.Client) error {
 	if err := cl.EnsurePath(idsPath); err != nil {
 		return err
 	}
-	if err := cl.EnsurePath(clusterPath); err != nil {
-		return err
+	for _, p := range []string{epochsPath, clusterPath, controllerEpochPath, fmt.Sprintf("%s/%d", epochsPath, b.cfg.ID)} {
+		if err := cl.EnsurePath(p); err != nil {
+			return err
+		}
 	}
 	b.mu.Lock()
 	fresh := newTopicID(b.rng).String()

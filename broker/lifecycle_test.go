@@ -40,7 +40,7 @@ func TestServesWhileTheCoordinationServiceIsAway(t *testing.T) {
 	x.on("app", func(p *program) {
 		p.mustSend("t", 0, -1, "a")
 		require.Equal(t, []string{"a"}, p.readAll("t", 0, 0))
-		require.Error(t, p.cluster.CreateTopic("u", 1))
+		require.Error(t, p.cluster.CreateTopic("u", 1, 1))
 	})
 	x.bootCoord()
 	x.run(20 * time.Second)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"faultline/broker/log"
+	"faultline/broker/replica"
 	"faultline/sim/machine"
 )
 
@@ -15,9 +16,19 @@ import (
 type partition struct {
 	topic   *topic
 	id      int32
+	name    string    // "topic/partition"
 	log     *log.Log  // nil: it could not be opened
 	offline error     // why
 	waiters []*waiter // fetches that wait for more; guarded by waits.mu
+
+	replicated bool // there are, or were, several replicas: what is visible is what is committed
+	mu         machine.Mutex
+	moved      machine.Cond // on mu: the high watermark or the role changed
+	// Guarded by mu.
+	leader  *replica.Leader // nil: this broker does not lead
+	epoch   int32           // leader epoch of the role
+	version int32           // of the registry's state that the role is from
+	hw      int64           // high watermark as far as this broker knows
 }
 
 // waits is where fetches wait for logs to grow.
@@ -58,17 +69,14 @@ func (p *partition) leave(w *waiter) {
 // openPartition opens the log of a partition of t. A directory that belongs to another topic of that name is dropped first.
 // The partition is offline when its log is damaged; other errors are the disk's.
 func (b *Broker) openPartition(t *topic, id int32) (*partition, error) {
-	p := &partition{topic: t, id: id}
+	p := &partition{topic: t, id: id, name: fmt.Sprintf("%s/%d", t.name, id), version: -1, replicated: t.replicated(), mu: b.m.NewMutex("broker.partition")}
+	p.moved = b.m.NewCond("broker.partition.moved", p.mu)
 	dir := path.Join(b.cfg.DataDir, partitionDir(t.name, id))
 	if err := b.claimDir(dir, t.id); err != nil {
 		return nil, fmt.Errorf("open %s/%d: %w", t.name, id, err)
 	}
 	b.m.Failpoint("fault/broker/claimed-slow")
-	policy := b.cfg.Log
-	for _, s := range t.settings {
-		_ = s.apply(&policy) // CreateTopics checked them; what another version wrote and this one does not know is left out
-	}
-	l, err := log.Open(b.m, dir, t.name, id, policy, b.clean)
+	l, err := log.Open(b.m, dir, t.name, id, t.policy.Config, b.clean)
 	if errors.Is(err, log.ErrDamaged) {
 		b.m.Mark("mark/broker/damaged-log")
 		p.offline = err
@@ -79,7 +87,16 @@ func (b *Broker) openPartition(t *topic, id int32) (*partition, error) {
 		return nil, fmt.Errorf("open %s/%d: %w", t.name, id, err)
 	}
 	p.log = l
+	p.hw = l.Start()
+	if p.replicated {
+		p.hw = min(max(p.hw, b.loadedHW[p.name]), l.End())
+	}
 	l.OnVisible(func() {
+		if p.replicated {
+			p.mu.Lock()
+			p.moved.Broadcast()
+			p.mu.Unlock()
+		}
 		b.waits.fire(p)
 		if err := l.State().Err; err != nil {
 			b.logFailed(p, err)

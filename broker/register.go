@@ -19,13 +19,24 @@ import (
 // KAFKA-1387). Anything else is another broker with our id, or our own past on a disk that we no longer have: it is left alone
 // until its session ends.
 func (b *Broker) register(s *session) error {
-	node := idsPath + "/" + strconv.Itoa(int(b.cfg.ID))
-	data, err := json.Marshal(b.self)
+	node, epochNode := idsPath+"/"+strconv.Itoa(int(b.cfg.ID)), fmt.Sprintf("%s/%d", epochsPath, b.cfg.ID)
+	_, was, err := s.client.Get(epochNode, false)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	self := b.self
+	self.Epoch, self.CleanSince = int64(was.Version)+1, b.cleanSince
+	if self.CleanSince < 0 {
+		self.CleanSince = self.Epoch
+	}
+	b.mu.Unlock()
+	data, err := json.Marshal(self)
 	if err != nil {
 		return fatal{err}
 	}
 	b.m.Failpoint("fault/broker/register-slow")
-	_, err = s.client.Create(node, data, coord.Ephemeral)
+	err = s.client.Multi(coord.SetOp(epochNode, nil, was.Version), coord.CreateOp(node, data, coord.Ephemeral))
 	if err == nil && b.m.Failpoint("fault/broker/register-lost") {
 		return errMisfortune // the answer: the keeper comes again and finds its node
 	}
@@ -48,6 +59,9 @@ func (b *Broker) register(s *session) error {
 			return nil // the keeper comes again
 		}
 		b.m.Mark("mark/broker/register-found-done")
+		if err := json.Unmarshal(found, &self); err != nil {
+			return fatal{fmt.Errorf("our own registration %s: %w", found, err)}
+		}
 		err = nil
 	}
 	if err != nil {
@@ -57,6 +71,12 @@ func (b *Broker) register(s *session) error {
 	s.register = false
 	first := !b.up
 	b.up = true
+	b.epoch, b.cleanSince = self.Epoch, self.CleanSince
+	for _, name := range b.names {
+		if b.topics[name].replicated() {
+			s.dirty[name], s.list = true, true // whether we lead depends on the registration
+		}
+	}
 	b.changed.Broadcast()
 	b.mu.Unlock()
 	if first {
@@ -107,7 +127,7 @@ func (b *Broker) syncBrokers(s *session) error {
 		if json.Unmarshal(data, &n) != nil {
 			continue
 		}
-		live = append(live, liveBroker{id: int32(id), host: n.Host, port: int32(n.Port)})
+		live = append(live, liveBroker{id: int32(id), host: n.Host, port: int32(n.Port), epoch: n.Epoch, cleanSince: n.CleanSince})
 		if int32(id) == b.cfg.ID {
 			registered = stat.EphemeralOwner == s.client.Session()
 		}
@@ -115,6 +135,7 @@ func (b *Broker) syncBrokers(s *session) error {
 	slices.SortFunc(live, func(x, y liveBroker) int { return cmp.Compare(x.id, y.id) })
 	b.mu.Lock()
 	b.live = live
+	b.views++
 	if !registered {
 		if !s.register {
 			b.m.Mark("mark/broker/registration-gone")
@@ -128,7 +149,7 @@ func (b *Broker) syncBrokers(s *session) error {
 
 // liveLocked lists the brokers that clients may dial: the registered ones, and this one, which evidently lives. The lock is held.
 func (b *Broker) liveLocked() []liveBroker {
-	self := liveBroker{id: b.cfg.ID, host: b.self.Host, port: int32(b.self.Port)}
+	self := liveBroker{id: b.cfg.ID, host: b.self.Host, port: int32(b.self.Port), epoch: b.epoch, cleanSince: b.cleanSince}
 	i, found := slices.BinarySearchFunc(b.live, self.id, func(l liveBroker, id int32) int { return cmp.Compare(l.id, id) })
 	if found {
 		if b.live[i] == self {

@@ -39,7 +39,8 @@ type reply struct {
 // flushWait is one partition of it.
 type flushWait struct {
 	p                *partition
-	next             int64 // visible from there on
+	next             int64 // to be committed up to there
+	epoch            int32 // of the leader that appended
 	topic, partition int   // its place in the response
 }
 
@@ -141,7 +142,7 @@ func (r *replies) send(p *reply) error {
 		if b.m.Failpoint("fault/broker/ack-hasty") {
 			left = time.Nanosecond // as if the client's time were over
 		}
-		if err := w.p.log.WaitVisible(w.next, left); err != nil {
+		if err := w.p.await(b.m, w.next, w.epoch, left); err != nil {
 			if errors.Is(err, machine.ErrTimeout) {
 				b.m.Mark("mark/broker/ack-timed-out")
 			}

@@ -13,11 +13,12 @@ import (
 type settingKind struct {
 	name string
 	// set parses and applies; nil: the only value is fixed.
-	set   func(c *log.Config, value int64)
-	get   func(c log.Config) int64
-	least int64
-	fixed string
-	doc   string
+	set     func(c *policy, value int64)
+	get     func(c policy) int64
+	least   int64
+	boolean bool // true or false, 1 or 0 to set and get
+	fixed   string
+	doc     string
 }
 
 // settingKinds are all the topic settings that there are, sorted by name.
@@ -25,40 +26,52 @@ var settingKinds = []settingKind{
 	{name: "cleanup.policy", fixed: "delete", doc: "Old segments are deleted."},
 	{name: "compression.type", fixed: "producer", doc: "Batches are kept as the producer compressed them."},
 	{name: "flush.messages", least: 1, doc: "A flush starts after so many records.",
-		set: func(c *log.Config, v int64) { c.FlushMessages = v },
-		get: func(c log.Config) int64 { return orMax(c.FlushMessages) }},
+		set: func(c *policy, v int64) { c.FlushMessages = v },
+		get: func(c policy) int64 { return orMax(c.FlushMessages) }},
 	{name: "flush.ms", least: 1, doc: "A flush starts when a record was not flushed for so long.",
-		set: func(c *log.Config, v int64) { c.FlushInterval = millis(v) },
-		get: func(c log.Config) int64 { return orMax(c.FlushInterval.Milliseconds()) }},
+		set: func(c *policy, v int64) { c.FlushInterval = millis(v) },
+		get: func(c policy) int64 { return orMax(c.FlushInterval.Milliseconds()) }},
 	{name: "index.interval.bytes", least: 1, doc: "Log bytes between two index entries.",
-		set: func(c *log.Config, v int64) { c.IndexInterval = int(min(v, math.MaxInt32)) },
-		get: func(c log.Config) int64 { return int64(c.IndexInterval) }},
+		set: func(c *policy, v int64) { c.IndexInterval = int(min(v, math.MaxInt32)) },
+		get: func(c policy) int64 { return int64(c.IndexInterval) }},
 	{name: "max.message.bytes", least: 1, doc: "Largest record batch accepted.",
-		set: func(c *log.Config, v int64) { c.MaxBatchBytes = int(min(v, math.MaxInt32)) },
-		get: func(c log.Config) int64 { return int64(c.MaxBatchBytes) }},
+		set: func(c *policy, v int64) { c.MaxBatchBytes = int(min(v, math.MaxInt32)) },
+		get: func(c policy) int64 { return int64(c.MaxBatchBytes) }},
 	{name: "message.timestamp.type", fixed: "CreateTime", doc: "Records keep the producer's timestamps."},
-	{name: "min.insync.replicas", fixed: "1", doc: "There is one replica."},
+	{name: "min.insync.replicas", least: 1, doc: "In-sync replicas that a record with acks=all needs.",
+		set: func(c *policy, v int64) { c.leastISR = int(min(v, math.MaxInt16)) },
+		get: func(c policy) int64 { return int64(c.leastISR) }},
 	{name: "retention.bytes", least: -1, doc: "The oldest segments go while the rest has so many bytes; -1: never.",
-		set: func(c *log.Config, v int64) { c.RetentionBytes = max(v, -1) + b2i(v == 0) },
-		get: func(c log.Config) int64 { return max(c.RetentionBytes, -1) }},
+		set: func(c *policy, v int64) { c.RetentionBytes = max(v, -1) + b2i(v == 0) },
+		get: func(c policy) int64 { return max(c.RetentionBytes, -1) }},
 	{name: "retention.ms", least: -1, doc: "A segment goes when its newest record is older; -1: never.",
-		set: func(c *log.Config, v int64) { c.RetentionTime = millis(v) + time.Duration(b2i(v == 0)) },
-		get: func(c log.Config) int64 {
+		set: func(c *policy, v int64) { c.RetentionTime = millis(v) + time.Duration(b2i(v == 0)) },
+		get: func(c policy) int64 {
 			if c.RetentionTime < 0 {
 				return -1
 			}
 			return c.RetentionTime.Milliseconds()
 		}},
 	{name: "segment.bytes", least: 14, doc: "The active segment rolls at this size.",
-		set: func(c *log.Config, v int64) { c.SegmentBytes = min(v, math.MaxInt32) },
-		get: func(c log.Config) int64 { return c.SegmentBytes }},
+		set: func(c *policy, v int64) { c.SegmentBytes = min(v, math.MaxInt32) },
+		get: func(c policy) int64 { return c.SegmentBytes }},
 	{name: "segment.ms", least: 1, doc: "The active segment rolls at this age.",
-		set: func(c *log.Config, v int64) { c.SegmentAge = millis(v) },
-		get: func(c log.Config) int64 { return orMax(c.SegmentAge.Milliseconds()) }},
+		set: func(c *policy, v int64) { c.SegmentAge = millis(v) },
+		get: func(c policy) int64 { return orMax(c.SegmentAge.Milliseconds()) }},
+	{name: "unclean.leader.election.enable", boolean: true, doc: "A replica that may lack records may lead when no other is left.",
+		set: func(c *policy, v int64) { c.unclean = v == 1 },
+		get: func(c policy) int64 { return b2i(c.unclean) }},
+}
+
+// policy is what the settings of a topic decide.
+type policy struct {
+	log.Config
+	leastISR int  // in-sync replicas that acks=all needs
+	unclean  bool // whether a replica that is not in sync may be elected
 }
 
 // topicPolicy applies a topic's settings to the defaults. It stops at the first that is wrong.
-func topicPolicy(c log.Config, settings []setting) (log.Config, error) {
+func topicPolicy(c policy, settings []setting) (policy, error) {
 	for _, s := range settings {
 		if err := s.apply(&c); err != nil {
 			return c, err
@@ -67,7 +80,7 @@ func topicPolicy(c log.Config, settings []setting) (log.Config, error) {
 	return c, c.Check()
 }
 
-func (s setting) apply(c *log.Config) error {
+func (s setting) apply(c *policy) error {
 	k := findSetting(s.name)
 	if k == nil {
 		return fmt.Errorf("unknown topic setting %q", s.name)
@@ -78,12 +91,28 @@ func (s setting) apply(c *log.Config) error {
 		}
 		return nil
 	}
+	if k.boolean {
+		on, err := strconv.ParseBool(s.value)
+		if err != nil {
+			return fmt.Errorf("topic setting %s = %q: want true or false", s.name, s.value)
+		}
+		k.set(c, b2i(on))
+		return nil
+	}
 	v, err := strconv.ParseInt(s.value, 10, 64)
 	if err != nil || v < k.least {
 		return fmt.Errorf("topic setting %s = %q: want a whole number from %d", s.name, s.value, k.least)
 	}
 	k.set(c, v)
 	return nil
+}
+
+// show is a value as clients read it.
+func (k *settingKind) show(v int64) string {
+	if k.boolean {
+		return strconv.FormatBool(v == 1)
+	}
+	return strconv.FormatInt(v, 10)
 }
 
 func findSetting(name string) *settingKind {

@@ -371,11 +371,11 @@ func TestTopicsComeAndGo(t *testing.T) {
 	x.start(2)
 	x.on("app", func(p *program) {
 		p.create("t", 4)
-		require.ErrorIs(t, p.cluster.CreateTopic("t", 4), kerr.TopicAlreadyExists)
-		require.ErrorIs(t, p.cluster.CreateTopic("no/slash", 1), kerr.InvalidTopicException)
-		require.ErrorIs(t, p.cluster.CreateTopic("u", 0), kerr.InvalidPartitions)
-		require.ErrorIs(t, p.cluster.CreateTopic("u", 1, client.Setting{Name: "retention.ms", Value: "soon"}), kerr.InvalidConfig)
-		require.ErrorIs(t, p.cluster.CreateTopic("u", 1, client.Setting{Name: "nonsense", Value: "1"}), kerr.InvalidConfig)
+		require.ErrorIs(t, p.cluster.CreateTopic("t", 4, 1), kerr.TopicAlreadyExists)
+		require.ErrorIs(t, p.cluster.CreateTopic("no/slash", 1, 1), kerr.InvalidTopicException)
+		require.ErrorIs(t, p.cluster.CreateTopic("u", 0, 1), kerr.InvalidPartitions)
+		require.ErrorIs(t, p.cluster.CreateTopic("u", 1, 1, client.Setting{Name: "retention.ms", Value: "soon"}), kerr.InvalidConfig)
+		require.ErrorIs(t, p.cluster.CreateTopic("u", 1, 1, client.Setting{Name: "nonsense", Value: "1"}), kerr.InvalidConfig)
 		topic, err := p.cluster.Topic("t")
 		require.NoError(t, err)
 		leaders := map[int32]int{}

@@ -50,11 +50,19 @@ func (b *Broker) syncTopics(s *session) error {
 			b.mu.Unlock()
 			return fail(err)
 		}
-		t, err := decodeTopic(name, data)
+		t, err := b.decodeTopic(name, data)
 		if err != nil {
 			// Not ours to mend, and no reason to touch its logs. The watch tells when it changes.
 			b.unreadable[name] = true
 			continue
+		}
+		if err == nil && t.replicated() {
+			if err := b.readStates(s, t); err != nil {
+				b.mu.Lock()
+				s.dirty[name] = true
+				b.mu.Unlock()
+				return fail(err)
+			}
 		}
 		delete(b.unreadable, name)
 		if err := b.setTopic(name, t); err != nil {
@@ -89,8 +97,8 @@ func (b *Broker) setTopic(name string, t *topic) error {
 			case p == nil:
 			case t == nil || t.id != old.id:
 				drop = append(drop, p)
-			case i < len(t.leaders) && t.leaders[i] == b.cfg.ID:
-				t.local[i] = p
+			case i < len(t.replicas) && slices.Contains(t.replicas[i], b.cfg.ID):
+				t.local[i] = p // its topic is the first value of this id: the name and the id never change
 			default:
 				leave = append(leave, p)
 			}
@@ -101,6 +109,7 @@ func (b *Broker) setTopic(name string, t *topic) error {
 	if t != nil {
 		b.topics[name], b.byID[t.id] = t, t
 	}
+	b.views++
 	i, found := slices.BinarySearch(b.names, name)
 	switch {
 	case t != nil && !found:
@@ -123,7 +132,7 @@ func (b *Broker) setTopic(name string, t *topic) error {
 			p.log.Close() // the bytes stay; opened again, it is recovered
 		}
 	}
-	if old != nil && t != nil && t.id == old.id && len(t.leaders) > len(old.leaders) {
+	if old != nil && t != nil && t.id == old.id && len(t.replicas) > len(old.replicas) {
 		b.m.Mark("mark/broker/topic-grew")
 	}
 	if len(drop) > 0 {
@@ -133,8 +142,8 @@ func (b *Broker) setTopic(name string, t *topic) error {
 	if t == nil {
 		return nil
 	}
-	for id := range t.leaders {
-		if t.leaders[id] != b.cfg.ID || t.local[id] != nil { // only this task writes local
+	for id := range t.replicas {
+		if !slices.Contains(t.replicas[id], b.cfg.ID) || t.local[id] != nil { // only this task writes local
 			continue
 		}
 		var p *partition
@@ -156,7 +165,32 @@ func (b *Broker) setTopic(name string, t *topic) error {
 		b.changed.Broadcast()
 		b.mu.Unlock()
 	}
+	if t.replicated() {
+		b.assumeRoles(t)
+	}
 	return nil
+}
+
+// readStates reads the state of a replicated topic's partitions and watches it. Of a topic that has none yet, or another one's, there is no state.
+func (b *Broker) readStates(s *session, t *topic) error {
+	for {
+		data, stat, err := s.client.Get(statePath(t.name), true)
+		if errors.Is(err, coord.ErrNoNode) {
+			_, found, err := s.client.Exists(statePath(t.name), true)
+			if err != nil || !found {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		states, ours, err := decodeStates(t.name, t.id, data)
+		if err == nil && ours {
+			t.states, t.version = states, stat.Version
+		}
+		return nil // what makes no sense is not ours to mend; the watch tells when it changes
+	}
 }
 
 func (b *Broker) isUp() bool {

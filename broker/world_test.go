@@ -150,7 +150,7 @@ type program struct {
 
 func (p *program) create(topic string, partitions int32, settings ...client.Setting) {
 	p.t.Helper()
-	require.NoError(p.t, p.cluster.CreateTopic(topic, partitions, settings...))
+	require.NoError(p.t, p.cluster.CreateTopic(topic, partitions, 1, settings...))
 }
 
 // send produces one batch with the values and returns its base offset, or the error code.

@@ -26,7 +26,7 @@ func ExampleJoin() {
 	})
 	run("producer", func(m machine.Machine) error {
 		admin := client.NewCluster(m, []string{"broker:9092"}, client.Config{})
-		for admin.CreateTopic("visits", 1) != nil {
+		for admin.CreateTopic("visits", 1, 1) != nil {
 			m.Sleep(100 * time.Millisecond) // the broker is not up yet
 		}
 		p, err := producer.New(m, producer.Config{Brokers: []string{"broker:9092"}, Acks: producer.AcksAll})

@@ -99,7 +99,7 @@ func FuzzRegistry(f *testing.F) {
 		if _, err := decodeBroker(p); err != nil {
 			require.ErrorContains(t, err, "broker")
 		}
-		if _, parts, err := decodeTopic(p); err == nil {
+		if _, parts, _, err := decodeTopic(p); err == nil {
 			for i, part := range parts {
 				require.GreaterOrEqual(t, part.partition, int32(0))
 				require.True(t, i == 0 || parts[i-1].partition <= part.partition)

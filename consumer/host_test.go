@@ -37,7 +37,7 @@ func TestGroupOnTheHost(t *testing.T) {
 		brokers = append(brokers, b.Addr())
 	}
 	admin := brokerclient.NewCluster(machineOf("admin"), brokers, brokerclient.Config{})
-	require.Eventually(t, func() bool { return admin.CreateTopic("t", 6) == nil }, 10*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return admin.CreateTopic("t", 6, 1) == nil }, 10*time.Second, 50*time.Millisecond)
 	admin.Close()
 
 	var mu sync.Mutex
@@ -111,7 +111,7 @@ func BenchmarkHost(b *testing.B) {
 	require.NoError(b, err)
 	m := machineOf("app")
 	admin := brokerclient.NewCluster(m, []string{s.Addr()}, brokerclient.Config{})
-	require.Eventually(b, func() bool { return admin.CreateTopic("t", 1) == nil }, 10*time.Second, 50*time.Millisecond)
+	require.Eventually(b, func() bool { return admin.CreateTopic("t", 1, 1) == nil }, 10*time.Second, 50*time.Millisecond)
 	admin.Close()
 	value := make([]byte, 200)
 	b.Run("produce", func(b *testing.B) {

@@ -164,7 +164,10 @@ func (s *session) readTopic(name string) (topicState, error) {
 	for {
 		data, _, err := s.client.Get(path, true)
 		if err == nil {
-			id, parts, err := decodeTopic(data)
+			id, parts, replicated, err := decodeTopic(data)
+			if err == nil && replicated {
+				err = s.readLeaders(path+"/state", id, parts)
+			}
 			if err != nil {
 				err = fmt.Errorf("%s: %w", path, err)
 			}
@@ -176,6 +179,22 @@ func (s *session) readTopic(name string) (topicState, error) {
 		if _, found, err := s.client.Exists(path, true); err != nil || !found {
 			s.g.m.Mark("mark/consumer/topic-not-there")
 			return topicState{name: name}, err
+		}
+	}
+}
+
+// readLeaders reads who leads the partitions of a replicated topic. Without its state nobody does, and a watch waits for it.
+func (s *session) readLeaders(path, id string, parts []placement) error {
+	for {
+		state, _, err := s.client.Get(path, true)
+		if err == nil {
+			return decodeLeaders(state, id, parts)
+		}
+		if !errors.Is(err, coord.ErrNoNode) {
+			return err
+		}
+		if _, found, err := s.client.Exists(path, true); err != nil || !found {
+			return errors.Join(err, decodeLeaders([]byte("{}"), id, parts))
 		}
 	}
 }

@@ -77,26 +77,48 @@ type placement struct {
 	leader    string // broker id, as its node is named
 }
 
-// decodeTopic returns the topic's identity and its partitions, sorted.
-func decodeTopic(data []byte) (id string, parts []placement, err error) {
+// decodeTopic returns the topic's identity and its partitions, sorted, each led by its first replica. replicated: there are several replicas, so the leaders are told by the topic's state.
+func decodeTopic(data []byte) (id string, parts []placement, replicated bool, err error) {
 	var t struct {
 		ID         string             `json:"id"`
 		Partitions map[string][]int32 `json:"partitions"`
 	}
 	if err := json.Unmarshal(data, &t); err != nil {
-		return "", nil, fmt.Errorf("topic %.100q: %w", data, err)
+		return "", nil, false, fmt.Errorf("topic %.100q: %w", data, err)
 	}
 	for _, name := range sortedTopics(t.Partitions) {
 		p, err := strconv.ParseInt(name, 10, 32)
 		if err != nil || p < 0 {
-			return "", nil, fmt.Errorf("topic %.100q: %q is no partition number", data, name)
+			return "", nil, false, fmt.Errorf("topic %.100q: %q is no partition number", data, name)
 		}
 		if replicas := t.Partitions[name]; len(replicas) > 0 {
 			parts = append(parts, placement{int32(p), strconv.Itoa(int(replicas[0]))})
+			replicated = replicated || len(replicas) > 1
 		}
 	}
 	slices.SortFunc(parts, func(a, b placement) int { return int(a.partition) - int(b.partition) })
-	return t.ID, parts, nil
+	return t.ID, parts, replicated, nil
+}
+
+// decodeLeaders gives each partition the leader that the state of topic id names; "" where there is none, or where the state is another topic's.
+func decodeLeaders(data []byte, id string, parts []placement) error {
+	var s struct {
+		ID         string `json:"id"`
+		Partitions []struct {
+			Leader int32 `json:"leader"`
+		} `json:"partitions"`
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		return fmt.Errorf("state of a topic %.100q: %w", data, err)
+	}
+	for i := range parts {
+		p := &parts[i]
+		p.leader = ""
+		if n := int(p.partition); s.ID == id && n < len(s.Partitions) && s.Partitions[n].Leader >= 0 {
+			p.leader = strconv.Itoa(int(s.Partitions[n].Leader))
+		}
+	}
+	return nil
 }
 
 func encodeOffset(offset int64) []byte { return strconv.AppendInt(nil, offset, 10) }

@@ -197,7 +197,7 @@ func lockOf(m machine.Machine) machine.Mutex {
 func (x *world) topic(name string, partitions int32) {
 	x.on("admin-"+name, func(m machine.Machine) {
 		c := brokerclient.NewCluster(m, x.addresses(), brokerclient.Config{})
-		for c.CreateTopic(name, partitions) != nil {
+		for c.CreateTopic(name, partitions, 1) != nil {
 			if t, err := c.Topic(name); err == nil && len(t.Partitions) > 0 {
 				break
 			}

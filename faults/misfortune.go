@@ -61,8 +61,8 @@ func (in *Injection) misfortune(f Fault, _ int, _ []string) (Heal, bool) {
 // places, or a smaller part of all, so that seeds differ in which of them meet. The chance is small as often as large: a place
 // that fires all the time hides what comes after it.
 func drawMisfortune(d *drawer) Fault {
-	f := Fault{Kind: Misfortune, Place: d.places(), For: d.span(500*ms, 6*sc)}
-	f.Probability = quantity.Just(quantity.Percent(1000 << d.rng.IntN(9))) // 0.1% to 25.6%
+	f := Fault{Kind: Misfortune, Place: d.places(), For: d.span(1*sc, 8*sc)}
+	f.Probability = quantity.Just(quantity.Percent(4000 << d.rng.IntN(8))) // 0.4% to 51.2%
 	if d.rng.IntN(2) == 0 {
 		f.Latency = d.span(1*ms, 100*ms)
 	}
@@ -70,7 +70,7 @@ func drawMisfortune(d *drawer) Fault {
 }
 
 func (d *drawer) places() string {
-	pool, oneIn := Places, 8
+	pool, oneIn := Places, 4
 	if d.rng.IntN(3) > 0 {
 		all := rooms()
 		room := all[d.rng.IntN(len(all))]

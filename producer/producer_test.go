@@ -58,7 +58,7 @@ func (x *world) app(d time.Duration, cfg producer.Config, story func(m machine.M
 			if t, err := c.Topic("t"); err == nil && len(t.Partitions) > 0 {
 				break
 			}
-			_ = c.CreateTopic("t", 2)
+			_ = c.CreateTopic("t", 2, 1)
 			m.Sleep(50 * time.Millisecond)
 		}
 		c.Close()
@@ -181,7 +181,7 @@ func TestUnknownTopicIsWaitedFor(t *testing.T) {
 		require.GreaterOrEqual(t, m.Uptime()-begin, 3*time.Second)
 		m.After(time.Second, "create", func() {
 			c := client.NewCluster(m, []string{"b:9092"}, client.Config{})
-			require.NoError(t, c.CreateTopic("later", 1))
+			require.NoError(t, c.CreateTopic("later", 1, 1))
 			c.Close()
 		})
 		require.NoError(t, p.Send(producer.Record{Topic: "later", Partition: -1}, nil))

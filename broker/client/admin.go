@@ -11,12 +11,12 @@ import (
 // Setting is a topic configuration entry, such as {"retention.ms", "60000"}.
 type Setting struct{ Name, Value string }
 
-// CreateTopic makes a topic with one replica for each partition. kerr.TopicAlreadyExists when it is there.
-func (c *Cluster) CreateTopic(name string, partitions int32, settings ...Setting) error {
+// CreateTopic makes a topic with so many replicas of each partition. kerr.TopicAlreadyExists when it is there.
+func (c *Cluster) CreateTopic(name string, partitions int32, replicas int16, settings ...Setting) error {
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.TimeoutMillis = int32(c.cfg.RequestTimeout.Milliseconds())
 	t := kmsg.NewCreateTopicsRequestTopic()
-	t.Topic, t.NumPartitions, t.ReplicationFactor = name, partitions, 1
+	t.Topic, t.NumPartitions, t.ReplicationFactor = name, partitions, replicas
 	for _, s := range settings {
 		e := kmsg.NewCreateTopicsRequestTopicConfig()
 		e.Name, e.Value = s.Name, kmsg.StringPtr(s.Value)

@@ -14,10 +14,13 @@ type versions struct{ min, max int16 }
 
 // spoken narrows what kmsg can encode to what the callers of this package mean. Keys that are missing: everything.
 func spoken(req kmsg.Request) versions {
-	switch req.(type) {
+	switch r := req.(type) {
 	case *kmsg.ProduceRequest:
 		return versions{3, 12} // record batches v2; topics by name
 	case *kmsg.FetchRequest:
+		if len(r.Topics) > 0 && r.Topics[0].TopicID != [16]byte{} {
+			return versions{15, 17} // topics by id; a replica tells its incarnation
+		}
 		return versions{4, 12}
 	case *kmsg.ListOffsetsRequest:
 		return versions{1, req.MaxVersion()} // one offset and its timestamp

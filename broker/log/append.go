@@ -11,7 +11,9 @@ import (
 
 // AppendOptions go with one Append.
 type AppendOptions struct {
-	LeaderEpoch int32 // written into every batch
+	LeaderEpoch int32 // of the leader that wants it; written into every batch, unless it is a copy
+	// Copy: the batches come from the log of the partition's leader. They keep the offsets and epochs that they have; the first must follow the log's end.
+	Copy bool
 }
 
 // Appended says where an append ended up.
@@ -25,7 +27,7 @@ type Appended struct {
 // Append adds the batches at the end of the log. All of them are checked first (see record.Validator), then get their offsets IN PLACE, then exactly their bytes
 // are written. They are in the page cache then: they survive a crash of the process, not of the computer, and are not yet visible.
 //
-// Errors that say that nothing was appended: record.ErrCorrupt, record.ErrInvalid, record.ErrPartial (bytes behind the last whole batch), ErrTooLarge, ErrClosed, and
+// Errors that say that nothing was appended: record.ErrCorrupt, record.ErrInvalid, record.ErrPartial (bytes behind the last whole batch), ErrTooLarge, ErrClosed, ErrOldEpoch, and
 // machine.ErrNoSpace or machine.ErrIO without ErrFenced (the part that was written was cut off again, or there was no new segment). ErrFenced: an I/O error, now or earlier;
 // whether the batches are in the log is unknown, and a later recovery may find them.
 func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
@@ -43,10 +45,13 @@ func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 	s := l.active() // it changes, and grows, only under appending
 	err = l.usable()
 	l.mu.Unlock()
+	if err == nil {
+		err = l.current(o.LeaderEpoch)
+	}
 	if err != nil {
 		return Appended{}, err
 	}
-	if out.Next, out.MaxTimestamp, err = l.place(batches, out.Base, o.LeaderEpoch); err != nil {
+	if out.Next, out.MaxTimestamp, err = l.place(batches, out.Base, o); err != nil {
 		return Appended{}, err
 	}
 	if l.m.Failpoint("fault/log/append-refused") {
@@ -97,21 +102,31 @@ func (l *Log) measure(batches []byte) (records int, err error) {
 	return records, nil
 }
 
-// place checks every batch and gives it its offsets. Call with appending.
-func (l *Log) place(batches []byte, base int64, epoch int32) (next, newest int64, err error) {
+// place checks every batch and gives it its offsets, or checks those that a copy has. Call with appending.
+func (l *Log) place(batches []byte, base int64, o AppendOptions) (next, newest int64, err error) {
 	next, newest = base, -1
 	for rest := batches; len(rest) > 0; {
 		var b record.Batch
 		if b, rest, err = record.Next(rest); err != nil {
 			return 0, 0, fmt.Errorf("log %s: append: %w", l.subject, err)
 		}
-		if err := l.validator.Validate(&b); err != nil {
+		if o.Copy {
+			err = b.Check()
+		} else {
+			err = l.validator.Validate(&b)
+		}
+		if err != nil {
 			return 0, 0, fmt.Errorf("log %s: append: %w", l.subject, err)
+		}
+		if o.Copy && b.BaseOffset != next {
+			return 0, 0, fmt.Errorf("log %s: append a copy: %w: the batch begins at offset %d, the log ends at %d", l.subject, record.ErrInvalid, b.BaseOffset, next)
 		}
 		if next > math.MaxInt64-int64(b.Count) {
 			return 0, 0, fmt.Errorf("log %s: append: %w: no offsets are left after %d", l.subject, record.ErrInvalid, next)
 		}
-		b.Place(next, epoch)
+		if !o.Copy {
+			b.Place(next, o.LeaderEpoch)
+		}
 		next = b.NextOffset()
 		newest = max(newest, b.MaxTimestamp)
 	}
@@ -189,6 +204,7 @@ func (l *Log) publish(s *segment, batches []byte, a Appended, interval int) {
 		if pos == 0 {
 			s.firstTime = b.BaseTimestamp
 		}
+		l.epochs.Begin(b.LeaderEpoch, b.BaseOffset)
 		s.index.add(uint32(b.BaseOffset-s.base), uint32(pos), int64(b.Size()), s.maxTime, interval)
 		s.maxTime = max(s.maxTime, b.MaxTimestamp)
 		pos += int64(b.Size())

@@ -40,7 +40,7 @@ func BenchmarkAppend(b *testing.B) {
 				return
 			}
 			if i%100 == 0 {
-				r.log.Retain()
+				r.log.Retain(math.MaxInt64)
 			}
 		}
 	})

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"strings"
 
+	"faultline/broker/replica"
 	"faultline/sim/machine"
 )
 
@@ -17,23 +19,40 @@ const (
 // A checkpoint says what a restart may take for granted:
 //
 //   - segments that end at or below start were deleted; what a crash left of them goes;
-//   - what lies below recovery is durable, and so are the indexes of segments that end at or below it.
+//   - what lies below recovery is durable, and so are the indexes of segments that end at or below it;
+//   - where the leader epochs begin that begin below recovery.
 //
 // It is one line of text and its CRC-32C. A log without one, or with one that cannot be read, is read and checked whole: slower, and nothing is lost by it.
-type checkpoint struct{ start, recovery int64 }
+type checkpoint struct {
+	start, recovery int64
+	epochs          []replica.Entry
+}
 
 func (c checkpoint) encode() []byte {
-	line := fmt.Sprintf("faultline-log 1 start %d recovery %d", c.start, c.recovery)
-	return fmt.Appendf(nil, "%s crc %08x\n", line, crc32.Checksum([]byte(line), castagnoli))
+	line := fmt.Appendf(nil, "faultline-log 2 start %d recovery %d epochs %d", c.start, c.recovery, len(c.epochs))
+	for _, e := range c.epochs {
+		line = fmt.Appendf(line, " %d@%d", e.Epoch, e.Start)
+	}
+	return fmt.Appendf(line, " crc %08x\n", crc32.Checksum(line, castagnoli))
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // decodeCheckpoint reads what encode writes and nothing else.
 func decodeCheckpoint(p []byte) (c checkpoint, ok bool) {
-	var sum uint32
-	n, err := fmt.Sscanf(string(p), "faultline-log 1 start %d recovery %d crc %x\n", &c.start, &c.recovery, &sum)
-	if err != nil || n != 3 || c.start < 0 || c.recovery < c.start || string(c.encode()) != string(p) {
+	fields := strings.Fields(string(p))
+	n := 0
+	if _, err := fmt.Sscanf(string(p), "faultline-log 2 start %d recovery %d epochs %d", &c.start, &c.recovery, &n); err != nil || n < 0 || len(fields) != 8+n+2 {
+		return checkpoint{}, false
+	}
+	for _, f := range fields[8 : 8+n] {
+		var e replica.Entry
+		if _, err := fmt.Sscanf(f, "%d@%d", &e.Epoch, &e.Start); err != nil {
+			return checkpoint{}, false
+		}
+		c.epochs = append(c.epochs, e)
+	}
+	if _, err := replica.NewEpochs(c.epochs); err != nil || c.start < 0 || c.recovery < c.start || string(c.encode()) != string(p) {
 		return checkpoint{}, false
 	}
 	return c, true
@@ -54,6 +73,12 @@ func (l *Log) loadCheckpoint() (checkpoint, bool, error) {
 
 // saveCheckpoint replaces the checkpoint, durably. Whatever it vouches for must be durable before.
 func (l *Log) saveCheckpoint(c checkpoint) error {
+	l.mu.Lock()
+	epochs := l.epochs
+	l.mu.Unlock()
+	epochs.TruncateStart(c.start)
+	epochs.TruncateEnd(c.recovery)
+	c.epochs = epochs.Entries()
 	if err := l.replaceFile(checkpointName, c.encode()); err != nil {
 		return l.wrap("write its checkpoint", err)
 	}

@@ -3,6 +3,7 @@ package log
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -209,7 +210,7 @@ func (h *history) live() (clean bool) {
 	r.c.Go("retain", func() {
 		for {
 			m.Sleep(5 * time.Millisecond)
-			log.Retain()
+			log.Retain(math.MaxInt64)
 		}
 	})
 	if h.draw.IntN(2) == 0 {

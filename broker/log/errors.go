@@ -12,6 +12,8 @@ var (
 	ErrFenced = errors.New("log is fenced after an I/O error")
 	// ErrClosed: the log was closed or deleted.
 	ErrClosed = errors.New("log is closed")
+	// ErrOldEpoch: the change is wanted in the name of a leader epoch that is over. See Log.Fence.
+	ErrOldEpoch = errors.New("leader epoch is over")
 	// ErrTooLarge: a batch is larger than MaxBatchBytes.
 	ErrTooLarge = errors.New("record batch too large")
 	// ErrDamaged: bytes that were durable are no longer what was written. The log does not open, and nothing was removed; they may still be saved by hand.

@@ -44,7 +44,7 @@ func Example() {
 	for it.Reset(got); it.Next(); {
 		fmt.Printf("%d %s %s\n", it.Record.Offset, it.Record.Key, it.Record.Value)
 	}
-	offset, _, _ := l.OffsetForTime(1_300_000_000_001)
+	offset, _, _ := l.OffsetForTime(1_300_000_000_001, l.Visible())
 	fmt.Println("a moment later:", offset)
 
 	clean := l.Close() == nil

@@ -2,6 +2,7 @@ package log
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -102,10 +103,10 @@ func TestOnTheRealMachine(t *testing.T) {
 	}
 	task(func() error {
 		for log.End() < tasks*appends {
-			if err := log.Retain(); err != nil {
+			if err := log.Retain(math.MaxInt64); err != nil {
 				return err
 			}
-			if _, _, err := log.OffsetForTime(appends / 2); err != nil {
+			if _, _, err := log.OffsetForTime(appends/2, log.Visible()); err != nil {
 				return err
 			}
 			m.Sleep(time.Millisecond)

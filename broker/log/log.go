@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"faultline/broker/record"
+	"faultline/broker/replica"
 	"faultline/sim/machine"
 )
 
@@ -56,14 +57,16 @@ type Log struct {
 
 	// Guarded by appending.
 	validator record.Validator
+	least     int32 // leader epoch below which nothing is accepted
 
 	// Guarded by mu. The list grows at its end only under appending, too; everything else changes it under flushing, too.
 	segments  []*segment // by base offset; the last one is active; never empty
 	start     int64
 	visible   int64
 	end       int64
-	edge      mark          // where Visible lies in its file
-	wanted    int64         // somebody waits for this offset to be visible
+	edge      mark  // where Visible lies in its file
+	wanted    int64 // somebody waits for this offset to be visible
+	epochs    replica.Epochs
 	unflushed bool          // something was appended since the last flush took its measure
 	since     time.Duration // Uptime of the first such append
 	failed    error         // fenced: the reason

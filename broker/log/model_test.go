@@ -3,6 +3,7 @@ package log
 import (
 	"bytes"
 	"errors"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -167,7 +168,7 @@ search:
 		}
 	}
 	err := m.do(func() error {
-		offset, stamp, err := m.log.OffsetForTime(ts)
+		offset, stamp, err := m.log.OffsetForTime(ts, m.log.Visible())
 		if err == nil && want != [2]int64{offset, stamp} {
 			err = errors.New("found another record")
 			m.t.Errorf("time %d: offset %d at %d, want %v", ts, offset, stamp, want)
@@ -178,7 +179,7 @@ search:
 }
 
 func (m *model) drawRetain(*rapid.T) {
-	require.NoError(m.t, m.do(func() error { return m.log.Retain() }))
+	require.NoError(m.t, m.do(func() error { return m.log.Retain(math.MaxInt64) }))
 	s := m.state()
 	m.visible = s.Visible // retention flushes when it must
 	for len(m.batches) > 0 && m.batches[0].base < s.Start {
@@ -198,7 +199,7 @@ func (m *model) drawRetain(*rapid.T) {
 
 func (m *model) drawTruncate(rt *rapid.T) {
 	to := rapid.Int64Range(m.start, m.end()+1).Draw(rt, "to")
-	require.NoError(m.t, m.do(func() error { return m.log.Truncate(to) }))
+	require.NoError(m.t, m.do(func() error { return m.log.Truncate(to, 0) }))
 	for n := len(m.batches); n > 0 && m.batches[n-1].next > to; n-- {
 		m.batches = m.batches[:n-1]
 	}

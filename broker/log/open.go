@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"faultline/broker/record"
+	"faultline/broker/replica"
 	"faultline/sim/machine"
 )
 
@@ -68,6 +69,7 @@ func (l *Log) open(clean bool) (trusted bool, err error) {
 		l.segments = append(l.segments, &segment{base: base, file: f, next: base, firstTime: -1, maxTime: -1})
 	}
 	l.recovery = c.recovery
+	l.epochs, _ = replica.NewEpochs(c.epochs) // checked as it was read
 	if clean && l.m.Failpoint("fault/log/distrust") {
 		clean = false // recovery is right for a clean log too
 	}
@@ -87,6 +89,8 @@ func (l *Log) open(clean bool) (trusted bool, err error) {
 	}
 	last := l.active()
 	l.start, l.end, l.visible = max(l.segments[0].base, c.start), last.next, last.next
+	l.epochs.TruncateEnd(l.end)
+	l.epochs.TruncateStart(l.start)
 	l.edge = mark{last, spot{last.next, last.size}}
 	l.marked = last.size
 	return trusted, nil

@@ -186,6 +186,7 @@ func (sc *scanner) run(s *segment, above int64) (good bool, err error) {
 				l.m.Mark("mark/log/damaged-below-recovery-point")
 				return false, fmt.Errorf("%w: %s, position %d, offset %d, the recovery point is %d: %w", ErrDamaged, s.file.Name(), s.size, s.next, above, bad)
 			}
+			s.seal()
 			return false, nil
 		}
 		if b.NextOffset() > above {
@@ -196,6 +197,7 @@ func (sc *scanner) run(s *segment, above int64) (good bool, err error) {
 		if s.size == 0 {
 			s.firstTime = b.BaseTimestamp
 		}
+		l.epochs.Begin(b.LeaderEpoch, b.BaseOffset) // nobody else knows the log yet
 		s.index.add(uint32(b.BaseOffset-s.base), uint32(s.size), int64(b.Size()), s.maxTime, l.cfg.IndexInterval)
 		s.maxTime = max(s.maxTime, b.MaxTimestamp)
 		s.size += int64(b.Size())

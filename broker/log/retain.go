@@ -7,13 +7,14 @@ import (
 )
 
 // Retain deletes the oldest segments by policy: those whose newest record is older than RetentionTime by the wall clock, and those that RetentionBytes leaves no room for. The active segment
-// is never deleted; when all its records are too old a new one takes its place first, so offsets never start again. What is not visible stays, and so does a segment behind one that stays.
+// is never deleted; when all its records are too old a new one takes its place first, so offsets never start again. What is not durable, or not below the offset "below" (a high watermark), stays, and so does
+// a segment behind one that stays.
 // A segment without timestamps goes by size only.
-func (l *Log) Retain() error {
+func (l *Log) Retain(below int64) error {
 	l.flushing.Lock()
 	defer l.flushing.Unlock()
-	rolled := l.retireActive()
-	if err := l.deleteOld(); err != nil {
+	rolled := l.retireActive(below)
+	if err := l.deleteOld(below); err != nil {
 		return err
 	}
 	return rolled
@@ -28,12 +29,12 @@ func (l *Log) expired(s *segment) bool {
 }
 
 // retireActive rolls the active segment when all of it is visible and expired. The new one is durable before this returns. Call with flushing.
-func (l *Log) retireActive() error {
+func (l *Log) retireActive(below int64) error {
 	l.appending.Lock()
 	l.mu.Lock()
 	err := l.usable()
 	s := l.active()
-	due := err == nil && l.visible == l.end && l.expired(s)
+	due := err == nil && l.visible == l.end && below >= l.end && l.expired(s)
 	l.mu.Unlock()
 	next := s
 	if due {
@@ -52,13 +53,13 @@ func (l *Log) retireActive() error {
 //
 // The checkpoint with the new log start comes first, so that a restart removes what a crash leaves of the deleted segments and never sees a part of them. When the disk is too full for a new
 // checkpoint, the segments go one by one from the oldest on, each removal made durable before the next, which keeps the rest whole too.
-func (l *Log) deleteOld() error {
+func (l *Log) deleteOld(below int64) error {
 	l.mu.Lock()
 	if err := l.usable(); err != nil {
 		l.mu.Unlock()
 		return err
 	}
-	n := l.surplus()
+	n := l.surplus(below)
 	old := l.segments[:n:n]
 	kept := l.segments[n]
 	l.mu.Unlock()
@@ -138,10 +139,11 @@ func (l *Log) traceDeleted(s, next *segment) {
 func (l *Log) forget(n int) {
 	l.segments = append([]*segment(nil), l.segments[n:]...)
 	l.start = l.segments[0].base
+	l.epochs.TruncateStart(l.start)
 }
 
 // surplus is the number of segments, from the oldest on, that are not kept. Call with mu.
-func (l *Log) surplus() int {
+func (l *Log) surplus(below int64) int {
 	sealed := l.segments[:len(l.segments)-1]
 	var size int64
 	for _, s := range l.segments {
@@ -152,7 +154,7 @@ func (l *Log) surplus() int {
 		if !large && !l.expired(s) {
 			return i
 		}
-		if s.next > l.visible {
+		if s.next > min(l.visible, below) {
 			l.m.Mark("mark/log/kept-unflushed")
 			return i
 		}

@@ -3,6 +3,7 @@ package log
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,10 +34,16 @@ type rig struct {
 	events  []machine.Event
 	builder record.Builder
 	exit    error
+	onDisk  func() // after every effect of an operation that a power loss may undo; syncs only make the disks fewer that may be left
 }
 
 func newRig(t testing.TB, seed uint64, cfg Config) *rig {
-	r := &rig{t: t, cfg: cfg, w: sim.New(sim.Config{Seed: seed})}
+	r := &rig{t: t, cfg: cfg}
+	r.w = sim.New(sim.Config{Seed: seed, Trace: func(e *sim.Entry) {
+		if e.Kind == sim.KindDisk && r.onDisk != nil && slices.Contains([]string{"open", "mkdir", "pwrite", "truncate", "remove", "rename"}, e.Text) {
+			r.onDisk()
+		}
+	}})
 	r.cluster = virtual.New(r.w, virtual.Config{})
 	r.cluster.OnEvent = func(_ *virtual.Computer, e *machine.Event) { r.events = append(r.events, *e) }
 	r.cluster.OnExit = func(_ *virtual.Computer, err error) { r.exit = err }

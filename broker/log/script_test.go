@@ -2,6 +2,7 @@ package log
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -103,9 +104,9 @@ func runVerb(t *testing.T, r *rig, d *datadriven.TestData) string {
 	case "delete":
 		return say(r.do(func() error { return r.log.Delete() }))
 	case "retain":
-		return say(r.do(func() error { return r.log.Retain() }))
+		return say(r.do(func() error { return r.log.Retain(math.MaxInt64) }))
 	case "truncate":
-		return say(r.do(func() error { return r.log.Truncate(int64(number(t, d, "to", 0))) }))
+		return say(r.do(func() error { return r.log.Truncate(int64(number(t, d, "to", 0)), 0) }))
 	case "state":
 		s := r.state()
 		return fmt.Sprintf("start %d visible %d end %d, %s", s.Start, s.Visible, s.End, say(s.Err))
@@ -147,7 +148,7 @@ func runVerb(t *testing.T, r *rig, d *datadriven.TestData) string {
 	case "time":
 		var offset, stamp int64
 		err := r.do(func() (err error) {
-			offset, stamp, err = r.log.OffsetForTime(int64(number(t, d, "ts", 0)))
+			offset, stamp, err = r.log.OffsetForTime(int64(number(t, d, "ts", 0)), r.log.Visible())
 			return err
 		})
 		return fmt.Sprintf("offset %d, timestamp %d, %s", offset, stamp, say(err))

@@ -8,12 +8,12 @@ import (
 	"faultline/sim/machine"
 )
 
-// OffsetForTime finds the first visible record with a timestamp (ms since 1970) >= ts. Without one both results are -1.
-func (l *Log) OffsetForTime(ts int64) (offset, timestamp int64, err error) {
+// OffsetForTime finds the first record below an offset (Visible, or a high watermark) with a timestamp (ms since 1970) >= ts. Without one both results are -1.
+func (l *Log) OffsetForTime(ts, below int64) (offset, timestamp int64, err error) {
 	search := timeSearch{log: l, ts: ts}
 	for base := int64(-1); ; {
 		var from, until int64
-		base, from, until, err = l.newerThan(ts, base)
+		base, from, until, err = l.newerThan(ts, base, below)
 		if err != nil || base < 0 {
 			return -1, -1, err
 		}
@@ -27,8 +27,8 @@ func (l *Log) OffsetForTime(ts int64) (offset, timestamp int64, err error) {
 }
 
 // newerThan finds the first segment above the base offset "after" that has a record of time ts or later: its base, the offset to look from, and the one to look up to (limited by
-// what is visible). Without one the base is -1.
-func (l *Log) newerThan(ts, after int64) (base, from, until int64, err error) {
+// below). Without one the base is -1.
+func (l *Log) newerThan(ts, after, below int64) (base, from, until int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -38,7 +38,7 @@ func (l *Log) newerThan(ts, after int64) (base, from, until int64, err error) {
 		if s.base <= after || s.maxTime < ts {
 			continue
 		}
-		if s.base >= l.visible {
+		if s.base >= below {
 			break
 		}
 		if !s.loaded {
@@ -51,7 +51,7 @@ func (l *Log) newerThan(ts, after int64) (base, from, until int64, err error) {
 				return -1, 0, 0, l.wrap(fmt.Sprintf("find time %d", ts), err)
 			}
 		}
-		return s.base, s.base + s.index.before(ts), min(s.next, l.visible), nil
+		return s.base, s.base + s.index.before(ts), min(s.next, below), nil
 	}
 	return -1, 0, 0, nil
 }

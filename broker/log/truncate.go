@@ -3,12 +3,13 @@ package log
 import (
 	"fmt"
 
+	"faultline/broker/replica"
 	"faultline/sim/machine"
 )
 
 // Truncate removes every batch that has an offset >= to, so the log may end below to. Spans of the removed part may no longer be read. Truncating at or above the
-// end does nothing. Errors: ErrOffsetOutOfRange when to lies below the start; an I/O error fences the log.
-func (l *Log) Truncate(to int64) error {
+// end does nothing. Errors: ErrOffsetOutOfRange when to lies below the start, ErrOldEpoch (see Fence); an I/O error fences the log.
+func (l *Log) Truncate(to int64, epoch int32) error {
 	l.flushing.Lock()
 	defer l.flushing.Unlock()
 	l.appending.Lock()
@@ -16,6 +17,9 @@ func (l *Log) Truncate(to int64) error {
 
 	l.mu.Lock()
 	err := l.usable()
+	if err == nil {
+		err = l.current(epoch)
+	}
 	if err == nil && to < l.start {
 		err = &RangeError{Offset: to, Start: l.start, End: l.end}
 	}
@@ -37,6 +41,61 @@ func (l *Log) Truncate(to int64) error {
 		return l.wrap(fmt.Sprintf("truncate to offset %d", to), err)
 	}
 	l.m.Trace(machine.Event{Kind: machine.LogTruncated, Subject: l.subject, A: before, B: q.from.offset})
+	return nil
+}
+
+// Restart drops every batch and begins anew at an offset, as a follower does whose leader has nothing of what it has. Spans may no longer be read. An I/O error fences the log.
+//
+// The checkpoint says first that nothing below the offset counts. The old segments go before the new one is made, which may have the name of one of them (KAFKA-654), the last one first.
+func (l *Log) Restart(at int64, epoch int32) error {
+	l.flushing.Lock()
+	defer l.flushing.Unlock()
+	l.appending.Lock()
+	defer l.appending.Unlock()
+	l.mu.Lock()
+	err := l.usable()
+	old, before := l.segments, l.end
+	l.mu.Unlock()
+	if err == nil {
+		err = l.current(epoch)
+	}
+	if err != nil {
+		return err
+	}
+	if err := l.saveCheckpoint(checkpoint{start: at, recovery: at}); err != nil {
+		return l.fence(err)
+	}
+	for n := len(old) - 1; n >= 0; n-- {
+		if err := l.unlink(old[n].base); err != nil {
+			return l.fence(err)
+		}
+	}
+	if err := l.syncDir(); err != nil {
+		return err
+	}
+	s, err := l.create(at)
+	if err == nil {
+		err = s.file.Sync()
+	}
+	if err == nil {
+		err = l.disk.SyncDir(l.dir)
+	}
+	if err != nil {
+		return l.fence(err)
+	}
+	s.fresh = false
+	l.mu.Lock()
+	l.segments = []*segment{s}
+	l.start, l.end, l.visible, l.wanted = at, at, at, min(l.wanted, at)
+	l.epochs = replica.Epochs{}
+	l.recovery, l.marked, l.unflushed = at, 0, false
+	clear(l.marks[:])
+	l.edge = mark{s, spot{at, 0}}
+	l.mu.Unlock()
+	for _, s := range old {
+		l.drop(s)
+	}
+	l.m.Trace(machine.Event{Kind: machine.LogTruncated, Subject: l.subject, A: before, B: at})
 	return nil
 }
 
@@ -69,6 +128,7 @@ func (l *Log) cut(s *segment, at spot) error {
 	s.index = s.index.truncate(at.offset-s.base, at.pos)
 	s.size, s.next, s.firstTime, s.maxTime = at.pos, at.offset, first, newest
 	l.end = at.offset
+	l.epochs.TruncateEnd(l.end)
 	l.visible = min(l.visible, l.end)
 	l.wanted = min(l.wanted, l.end)
 	clear(l.marks[:])

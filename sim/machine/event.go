@@ -21,7 +21,13 @@ const (
 	LogDeleted   = "log.deleted"   // a segment goes. Subject t/p. A: its base offset, B: the log start after it
 	LogTruncated = "log.truncated" // Subject t/p. A: log end before, B: log end after
 	LogFailed    = "log.failed"    // an I/O error fenced the log. Subject t/p. Detail: the error
-	TopicRemoved = "topic.removed" // this broker dropped its logs of a deleted topic. Subject: topic
+	LeaderBegan  = "leader.began"  // this broker leads. Subject t/p. A: leader epoch, B: log end, C: high watermark as it knows it
+	// HighWatermark moved, as far as this broker knows; C is 1 at the leader. Subject t/p. A: the high watermark, B: leader epoch
+	HighWatermark = "log.committed"
+	// StateDecided by the controller. Subject t/p. Detail: why. A: leader, B: leader epoch, C: controller epoch
+	StateDecided      = "controller.decided"
+	ControllerElected = "controller.elected" // A: broker, B: controller epoch
+	TopicRemoved      = "topic.removed"      // this broker dropped its logs of a deleted topic. Subject: topic
 
 	// Coordination service: the applied transactions, in order.
 	ZnodeCreated   = "znode.created"   // Subject: path. Detail: data. A: owner session (0: persistent), B: zxid

@@ -56,6 +56,8 @@ type Addr struct {
 	port int
 }
 
+func (a Addr) Host() string    { return a.host }
+func (a Addr) Port() int       { return a.port }
 func (a Addr) Network() string { return "tcp" }
 func (a Addr) String() string  { return fmt.Sprintf("%s:%d", a.host, a.port) }
 

@@ -1,11 +1,9 @@
 package net_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	stdnet "net"
-	"os"
 	"testing"
 	"time"
 
@@ -15,66 +13,6 @@ import (
 	"faultline/sim/machine"
 	"faultline/sim/net"
 )
-
-const forever = time.Duration(1 << 62)
-
-// pair is two hosts, a client and a server, each with a process.
-type pair struct {
-	w              *sim.World
-	n              *net.Network
-	client, server *net.Host
-	cp, sp         *sim.Group
-}
-
-func newPair(t *testing.T, seed uint64, cfg net.Config) *pair {
-	w := sim.New(sim.Config{Seed: seed})
-	t.Cleanup(w.Close)
-	n := net.New(w, cfg)
-	return &pair{w: w, n: n, client: n.AddHost("client", new(sim.Clock)), server: n.AddHost("server", new(sim.Clock)),
-		cp: &sim.Group{Name: "client"}, sp: &sim.Group{Name: "server"}}
-}
-
-// serve accepts connections at port 1 and runs fn for each.
-func (p *pair) serve(fn func(c stdnet.Conn)) {
-	p.w.Go(p.sp, "serve", func() {
-		l, err := p.server.Listen(1)
-		if err != nil {
-			panic(err)
-		}
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			p.w.Go(p.sp, "conn", func() { fn(c) })
-		}
-	})
-}
-
-// dial runs fn with a connection to port 1, after the server had time to start.
-func (p *pair) dial(fn func(c stdnet.Conn)) {
-	p.w.Go(p.cp, "client", func() {
-		p.sleep(time.Millisecond)
-		c, err := p.client.Dial("server:1", time.Minute)
-		if err != nil {
-			panic(err)
-		}
-		fn(c)
-	})
-}
-
-func (p *pair) sleep(d time.Duration) { p.w.ParkUntil("sleep", "", p.w.Now()+d) }
-
-// finish runs the world and kills what is left of it.
-func (p *pair) finish(t *testing.T) {
-	o := p.w.Run(forever)
-	require.Contains(t, []sim.OutcomeKind{sim.Done, sim.Stuck}, o.Kind, o.String())
-}
-
-func echoAll(c stdnet.Conn) {
-	io.Copy(c, struct{ io.Reader }{c})
-	c.Close()
-}
 
 func TestBytesArriveInOrderAndWhole(t *testing.T) {
 	for seed := range uint64(20) {
@@ -168,24 +106,6 @@ func TestConnectSucceedsOnceThePartitionHeals(t *testing.T) {
 	}
 }
 
-func TestFullBacklogDropsConnects(t *testing.T) {
-	p := newPair(t, 1, net.Config{Backlog: 2})
-	p.w.Go(p.sp, "server", func() { p.server.Listen(1); p.sleep(time.Hour) })
-	ok, late := 0, 0
-	for range 3 {
-		p.w.Go(p.cp, "client", func() {
-			p.sleep(time.Millisecond)
-			if _, err := p.client.Dial("server:1", time.Second); errors.Is(err, machine.ErrTimeout) {
-				late++
-			} else if err == nil {
-				ok++
-			}
-		})
-	}
-	p.finish(t)
-	require.Equal(t, []int{2, 1}, []int{ok, late})
-}
-
 func TestPartitionHoldsBytesUntilHealed(t *testing.T) {
 	p := newPair(t, 1, net.Config{GiveUp: time.Minute})
 	var got string
@@ -212,27 +132,6 @@ func TestPartitionHoldsBytesUntilHealed(t *testing.T) {
 	require.Less(t, at, 15*time.Second)
 }
 
-func TestOneWayPartitionDeliversTheOtherWay(t *testing.T) {
-	p := newPair(t, 1, net.Config{GiveUp: 5 * time.Second})
-	var serverGot, clientErr string
-	p.serve(func(c stdnet.Conn) {
-		b := make([]byte, 5)
-		_, err := io.ReadFull(c, b)
-		serverGot = fmt.Sprint(string(b), err)
-		c.Write(b)
-	})
-	p.dial(func(c stdnet.Conn) {
-		p.n.Block("server", "client")
-		c.Write([]byte("hello"))
-		_, err := c.Read(make([]byte, 5))
-		require.ErrorIs(t, err, machine.ErrTimeout, "nothing acknowledged for GiveUp")
-		clientErr = err.Error()
-	})
-	p.finish(t)
-	require.Equal(t, "hello<nil>", serverGot)
-	require.NotEmpty(t, clientErr)
-}
-
 func TestProcessCrashResetsItsPeers(t *testing.T) {
 	p := newPair(t, 1, net.Config{})
 	p.serve(func(c stdnet.Conn) { io.ReadAll(c) })
@@ -252,28 +151,6 @@ func TestProcessCrashResetsItsPeers(t *testing.T) {
 	})
 	p.finish(t)
 	require.Less(t, at, time.Second+10*time.Millisecond)
-}
-
-func TestPowerLossIsSilentAndLeavesThePeerHalfOpen(t *testing.T) {
-	p := newPair(t, 1, net.Config{GiveUp: 30 * time.Second})
-	p.serve(func(c stdnet.Conn) { io.ReadAll(c) })
-	p.w.At(time.Second, func() { p.w.KillGroup(p.sp); p.server.PowerOff() })
-	p.w.At(20*time.Second, p.server.PowerOn)
-	done := false
-	p.dial(func(c stdnet.Conn) {
-		c.SetReadDeadline(sim.Epoch.Add(10 * time.Second))
-		_, err := c.Read(make([]byte, 1))
-		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "silence")
-		_, err = c.Write([]byte("anybody there?"))
-		require.NoError(t, err, "it goes into the socket buffer")
-		c.SetReadDeadline(time.Time{})
-		_, err = c.Read(make([]byte, 1))
-		require.ErrorIs(t, err, machine.ErrConnReset, "the machine is back and does not know us")
-		require.Greater(t, p.w.Now(), 20*time.Second)
-		done = true
-	})
-	p.finish(t)
-	require.True(t, done)
 }
 
 func TestSenderGivesUpOnAMachineThatStaysDark(t *testing.T) {

@@ -160,8 +160,11 @@ func (d *Delivery) claimed(e *history.Event) {
 
 // start judges where a claim begins for which nothing was committed.
 func (d *Delivery) start(e *history.Event, s *seatLog, c *claimant, to int64) {
-	s.begun = true
 	c.next = to
+	if c != &s.claims[len(s.claims)-1] {
+		return // another claimed since: where this one would have begun settles nothing
+	}
+	s.begun = true
 	if s.group.Reset == Smallest {
 		d.leaveOut(e, s, s.done.base, to, "starts at offset "+itoa(to)+" with nothing committed")
 		return
@@ -205,6 +208,8 @@ func (d *Delivery) reset(e *history.Event) {
 		if c != nil && (from > s.part.end || s.part.anew(to)) {
 			c.floor = min(c.floor, to)
 		}
+	case s.group.Reset == Largest && from < start && c != nil && c != &s.claims[len(s.claims)-1]:
+		// Another claimed since and reads on from elsewhere.
 	case s.group.Reset == Largest && from < start:
 		s.part.leftOut = max(s.part.leftOut, to)
 		s.done.addRange(from, to)

@@ -295,6 +295,20 @@ func TestDeliveryAtMostOnce(t *testing.T) {
 	silent(t, with(atMostOnce), twoSent+once+"sought c1 g/t/0 0; "+once)
 }
 
+// A member that was cut off, and does not know that its session is over, looks for where to begin when the next owner has begun already.
+func TestDeliveryALateStartOfAFormerOwnerSettlesNothing(t *testing.T) {
+	story := `
+		own g/t/0 c1 7; claimed c1 g/t/0 -1
+		own g/t/0 c2 8; claimed c2 g/t/0 -1; reset c2 g/t/0 -1 0
+		b1 log.opened t/0 - 0 0
+		sent 0/0 t; b1 log.appended t/0 - 0 1; b1 log.visible t/0 - 1; acked 0/0 t/0 0
+		reset c1 g/t/0 -1 1
+	`
+	both := func(p *Promise) { largest(p); atMostOnce(p) }
+	silent(t, with(both), story+"commit g/t/0 1; handed c2 g/t/0 0; processed c2 g/t/0 0 0/0")
+	fires(t, with(largest), Deliver, "never got record 0/0", story)
+}
+
 func TestDeliveryDirty(t *testing.T) {
 	fires(t, NewDelivery(usual(), nil), Dirty, "c1 is handed offset 2 of t/0, but only offsets below 2 are visible", twoSent+bothRead+`
 		sent 0/2 t; b1 log.appended t/0 - 2 3; handed c1 g/t/0 2`)

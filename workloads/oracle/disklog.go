@@ -62,6 +62,16 @@ func (l *diskLog) shorten() {
 	}
 }
 
+// unseal says that the segments from index i on must be looked at again; -1: none.
+func (l *diskLog) unseal(i int) {
+	if i < 0 {
+		return
+	}
+	for _, s := range l.segs[i:] {
+		s.sealed = false
+	}
+}
+
 // live are the segments without the dead ones, which are the oldest.
 func (l *diskLog) live() []*segmentScan {
 	i := 0
@@ -82,7 +92,7 @@ func (l *diskLog) checkpointed() int64 {
 		return -1
 	}
 	var start int64
-	if n, _ := fmt.Sscanf(string(p), "faultline-log 1 start %d ", &start); n != 1 {
+	if n, _ := fmt.Sscanf(string(p), "faultline-log 2 start %d ", &start); n != 1 {
 		return -1
 	}
 	return start
@@ -101,8 +111,9 @@ func (d *Disks) follow(l *diskLog) {
 		}
 		s.named = f.EntryDurable()
 		_ = s.scan(&d.buf, f.ReadSyncedAt, f.Synced) // what is in the way shows in durable
-		if next := first + i + 1; next < len(l.segs) {
-			s.sealed = s.named && s.pos == f.Size && l.segs[next].base == s.next()
+		if at := first + i; at+1 < len(l.segs) {
+			whole := at == 0 || l.segs[at-1].dead || l.segs[at-1].sealed // a gap before it must not be passed over
+			s.sealed = whole && s.named && s.pos == f.Size && l.segs[at+1].base == s.next()
 		}
 	}
 }

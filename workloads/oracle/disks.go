@@ -272,10 +272,12 @@ func (d *Disks) happened(b *brokerDisk, e simdisk.Event) {
 		} else {
 			l.segs[i] = &segmentScan{base: base, path: e.File.Path}
 		}
+		l.unseal(i - 1)
 	case simdisk.Removed:
 		if found {
 			d.removed(l, l.segs[i])
 			l.segs = slices.Delete(l.segs, i, i+1)
+			l.unseal(i - 1)
 			l.shorten()
 		}
 	case simdisk.Synced:
@@ -294,7 +296,9 @@ func (d *Disks) happened(b *brokerDisk, e simdisk.Event) {
 					fn(l, l.segs[i], e.Size)
 				}
 			}
-			l.segs[i].cut(e.Size)
+			if l.segs[i].cut(e.Size) {
+				l.unseal(i)
+			}
 		}
 	}
 }
@@ -327,6 +331,7 @@ func (d *Disks) renamed(b *brokerDisk, e simdisk.Event) {
 		l := b.logs[dir]
 		if i, found := l.segment(base); !found {
 			l.segs = slices.Insert(l.segs, i, &segmentScan{base: base, path: e.To})
+			l.unseal(i - 1)
 		}
 	}
 }

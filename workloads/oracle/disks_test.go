@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -282,7 +283,7 @@ func TestDiskOraclesAreSilentOnTheRealLog(t *testing.T) {
 			case n < 15:
 				b.pass(time.Duration(draw.IntN(2000)) * time.Millisecond)
 			case n < 17:
-				require.NoError(t, b.do(l.Retain))
+				require.NoError(t, b.do(func() error { return l.Retain(math.MaxInt64) }))
 			case n == 17:
 				require.NoError(t, b.do(l.Close))
 				b.c.Crash()
@@ -340,7 +341,7 @@ func TestDiskOraclesAreSilentOnTheRealLogInChaos(t *testing.T) {
 			}
 			for {
 				b.m.Sleep(20 * time.Millisecond)
-				l.Retain()
+				l.Retain(math.MaxInt64)
 			}
 		}
 		for round := range 8 {

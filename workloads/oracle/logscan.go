@@ -85,7 +85,7 @@ type segmentScan struct {
 	batches []logBatch
 	pos     int64 // bytes that batches cover
 	named   bool  // the file's name is durable
-	sealed  bool  // whole, durable and followed by the next segment: no need to look again
+	sealed  bool  // whole, durable and followed by the next segment, as are all before it: no need to look again
 	sized   bool  // its size was judged, and it does not grow any more
 	dead    bool  // the broker said that it is deleted; the file may stay when the disk fails
 }
@@ -143,14 +143,15 @@ func (s *segmentScan) scan(buf *scanBuffer, readAt func([]byte, int64) (int, err
 	return nil
 }
 
-// cut forgets the batches that do not lie whole below size.
-func (s *segmentScan) cut(size int64) {
+// cut forgets the batches that do not lie whole below size, and reports whether there were any.
+func (s *segmentScan) cut(size int64) (some bool) {
 	for s.pos > size {
 		last := len(s.batches) - 1
 		s.pos -= int64(s.batches[last].size)
 		s.batches = s.batches[:last]
-		s.sealed = false
+		some = true
 	}
+	return some
 }
 
 // fileReader reads a view whole, for log.CheckDir.

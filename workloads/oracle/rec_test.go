@@ -221,7 +221,7 @@ func (f *forger) checkpoint(start int64, sync bool) {
 	f.must(func() error {
 		file, err := f.m.Disk().Open(benchDir+"/checkpoint", machine.Create|machine.Truncate)
 		if err == nil {
-			_, err = machine.WriteFull(file, fmt.Appendf(nil, "faultline-log 1 start %d recovery %d crc 00000000\n", start, start), 0)
+			_, err = machine.WriteFull(file, fmt.Appendf(nil, "faultline-log 2 start %d recovery %d epochs 0 crc 00000000\n", start, start), 0)
 		}
 		if err == nil && sync {
 			err = file.Sync()
@@ -299,5 +299,33 @@ func TestFetchOfMoreThanWasAskedFor(t *testing.T) {
 	f = twoFlushed(t)
 	f.answered(2*size, 0, 0, 5, 0, 0, one, two)
 	f.answered(1, 0, 0, 5, 0, 0, one) // one batch is always right
+	f.silent()
+}
+
+// threeMore puts two records each into segments 5, 7 and 9 behind what is there.
+func threeMore(f *forger, meanwhile func(base int64)) {
+	for base := int64(5); base <= 9; base += 2 {
+		f.segment(base)
+		meanwhile(base)
+		f.put(2, "more")
+		f.sync()
+	}
+	f.syncDirs()
+	f.visible(11)
+}
+
+func TestASegmentThatLostItsNameWhileItWasWritten(t *testing.T) {
+	f := twoFlushed(t)
+	threeMore(f, func(base int64) {
+		if base == 5 {
+			f.remove(5)
+		}
+	})
+	f.fires(Recovery, "is visible up to 11, but its files hold valid batches up to 5 only")
+}
+
+func TestSegmentsThatKeepTheirNames(t *testing.T) {
+	f := twoFlushed(t)
+	threeMore(f, func(int64) {})
 	f.silent()
 }

@@ -63,6 +63,10 @@ type Brokers struct {
 	SessionTimeout quantity.Durations `yaml:"session_timeout" default:"2s" min:"100ms" max:"5m"`
 	// How often a broker looks for segments that retention may delete.
 	RetentionInterval quantity.Durations `yaml:"retention_interval" default:"5s" min:"10ms"`
+	// How long a follower may be behind before it is no longer in sync.
+	ReplicaLag quantity.Durations `yaml:"replica_lag" default:"2s" min:"10ms"`
+	// How often partitions are given back to their preferred leaders.
+	PreferredInterval quantity.Durations `yaml:"preferred_interval" default:"5m" min:"10ms"`
 	// How long after a process ended by itself (a disk error, a lost session) it is started again.
 	Restart quantity.Durations `yaml:"restart" default:"500ms" min:"1ms"`
 }
@@ -89,6 +93,12 @@ type Topic struct {
 	Name string `yaml:"name" need:"true"`
 	// Number of partitions.
 	Partitions quantity.Counts `yaml:"partitions" default:"4" min:"1" max:"64"`
+	// Replicas of each partition, on as many brokers. With one, a message is visible when it is flushed; with more, when every in-sync replica has it.
+	Replicas quantity.Counts `yaml:"replicas" default:"1" min:"1" max:"16"`
+	// In-sync replicas that acks=all needs.
+	MinISR quantity.Counts `yaml:"min_isr" default:"1" min:"1" max:"16"`
+	// Whether a replica that may lack records may lead when no other is left.
+	Unclean quantity.Choice `yaml:"unclean" default:"no" oneof:"no|yes"`
 	// A segment is closed and the next one begun at this size.
 	SegmentBytes quantity.Sizes `yaml:"segment_bytes" default:"64KiB" min:"1KiB"`
 	// A segment is closed when its first record is older than this.

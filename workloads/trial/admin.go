@@ -35,7 +35,9 @@ func (a *admin) main(p *running) error {
 	a.kafka = client.NewCluster(p, a.r.brokerAddrs(), client.Config{ClientID: p.Name(), RequestTimeout: 5 * time.Second})
 	for i := range a.r.sc.Topology.Topics {
 		t := &a.r.sc.Topology.Topics[i]
-		a.insist(func() error { return a.create(t.Name, int32(t.Partitions.V()), topicSettings(t)) })
+		a.insist(func() error {
+			return a.create(t.Name, int32(t.Partitions.V()), int16(t.Replicas.V()), topicSettings(t))
+		})
 	}
 	a.r.w.Later(a.r.beginLoad)
 	l := p.NewMutex("admin")
@@ -53,8 +55,8 @@ func (a *admin) insist(try func() error) {
 	}
 }
 
-func (a *admin) create(topic string, partitions int32, settings []client.Setting) error {
-	err := a.kafka.CreateTopic(topic, partitions, settings...)
+func (a *admin) create(topic string, partitions int32, replicas int16, settings []client.Setting) error {
+	err := a.kafka.CreateTopic(topic, partitions, replicas, settings...)
 	if errors.Is(err, kerr.TopicAlreadyExists) {
 		return nil
 	}
@@ -64,7 +66,7 @@ func (a *admin) create(topic string, partitions int32, settings []client.Setting
 // createTopic makes a topic with the broker's defaults, some time from now.
 func (a *admin) createTopic(topic string, partitions int32) {
 	a.node.comp.Go("create topic", func() {
-		a.insist(func() error { return a.create(topic, partitions, nil) })
+		a.insist(func() error { return a.create(topic, partitions, 1, nil) })
 	})
 }
 

@@ -95,7 +95,7 @@ func (r *run) judge() *Result {
 	r.end.Cut = r.cut
 	res := &Result{
 		Scenario: r.sc.Name, Seed: r.seed, Virtual: r.w.Now(), Cut: r.cut, Drawn: r.sc,
-		Produced: r.tally.acked, Delivered: r.tally.processed, Err: r.feed.Err(),
+		Produced: r.tally.acked, Delivered: r.tally.processed, Err: r.feed.Err(), Passages: r.passages,
 	}
 	for _, o := range r.jury {
 		o.Finish(r.end)

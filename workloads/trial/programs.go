@@ -47,6 +47,7 @@ func (r *run) serve(p *running, id int32) error {
 	_, zk := p.taps()
 	b, err := broker.Start(p, broker.Config{
 		ID: id, Port: brokerPort, Coord: r.coordAddrs(), SessionTimeout: c.SessionTimeout.V().D(), DataDir: "broker",
+		ReplicaLag: c.ReplicaLag.V().D(), PreferredInterval: c.PreferredInterval.V().D(),
 		RetentionInterval: c.RetentionInterval.V().D(), CoordTap: zk,
 	})
 	if err != nil {

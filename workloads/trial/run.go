@@ -25,6 +25,7 @@ type run struct {
 
 	w        *sim.World
 	c        *virtual.Cluster
+	passages virtual.Passages
 	rec      *history.Recorder
 	registry *registry
 	tally    *tally
@@ -66,6 +67,9 @@ func newRun(sc *scenario.Scenario, seed uint64, o Options) (*run, error) {
 		hw = *o.Hardware
 	}
 	r.c = virtual.New(r.w, hw)
+	if o.Passages {
+		r.passages = r.c.CountPassages()
+	}
 	r.rec = history.NewRecorder(r.w.Now)
 	r.c.OnEvent = r.traced
 	r.c.OnExit = r.exited

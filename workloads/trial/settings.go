@@ -89,6 +89,8 @@ func topicSettings(t *scenario.Topic) []client.Setting {
 	}
 	add("retention.ms", retention)
 	add("retention.bytes", c.RetentionBytes)
+	add("min.insync.replicas", int64(t.MinISR.V()))
+	out = append(out, client.Setting{Name: "unclean.leader.election.enable", Value: strconv.FormatBool(t.Unclean.V() == "yes")})
 	return out
 }
 

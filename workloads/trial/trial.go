@@ -38,6 +38,7 @@ type Options struct {
 	PictureDir string             // folder for pictures of linearizability violations
 	Hardware   *virtual.Config    // instead of the scenario's
 	Unjudged   bool               // no oracle watches: a benchmark
+	Passages   bool               // count failpoints and marks
 }
 
 // Result is what a trial came to.
@@ -56,7 +57,8 @@ type Result struct {
 	Duplicates int64 // records that a group processed again
 	Cut        bool  // ended early
 	Drawn      *scenario.Scenario
-	Err        error // the trial could not be carried out: an input file that cannot be read
+	Passages   virtual.Passages // nil unless asked for
+	Err        error            // the trial could not be carried out: an input file that cannot be read
 }
 
 // Run carries a scenario out with a seed.

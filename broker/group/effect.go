@@ -1,0 +1,77 @@
+package group
+
+import "github.com/twmb/franz-go/pkg/kmsg" // encoders and decoders of generated code: no goroutine, clock or randomness; no map but of unknown tags, which are not kept here
+
+// Ref names a request. The caller chooses it; each request is answered by one effect that has its Ref.
+type Ref uint64
+
+// Token names an append.
+type Token uint64
+
+// Kind says what an effect is.
+type Kind int8
+
+const (
+	Reply   Kind = iota // Ref and Response
+	Append              // Token and Records
+	Changed             // Change
+)
+
+// Effect is one thing that a call leads to.
+type Effect struct {
+	Kind     Kind
+	Ref      Ref
+	Response kmsg.Response // its version is the request's
+	Token    Token
+	Records  []Record // of one batch: all of them last, or none
+	Change   Change
+}
+
+// Change is a group's passing from one state to another.
+type Change struct {
+	Group      string
+	From, To   State
+	Generation int32 // after it
+	Members    int   // after it
+	Reason     string
+}
+
+func (c *Coordinator) reply(ref Ref, r kmsg.Response) {
+	c.effects = append(c.effects, Effect{Kind: Reply, Ref: ref, Response: r})
+}
+
+// appending is an append that was not confirmed yet.
+type appending struct {
+	token Token
+	done  func(now Time, ok bool) // what follows, answers included
+	// abandon answers the request that waits for it when the coordinator is unloaded. nil: no request waits.
+	abandon func(code int16)
+}
+
+func (c *Coordinator) append(records []Record, done func(now Time, ok bool), abandon func(code int16)) {
+	c.token++
+	c.appending = append(c.appending, appending{c.token, done, abandon})
+	c.effects = append(c.effects, Effect{Kind: Append, Token: c.token, Records: records})
+}
+
+// Effects lists what the calls since the last Effects lead to, in order. Appends must reach the log in this order. The slice is the caller's until the next Effects.
+func (c *Coordinator) Effects() []Effect {
+	e := c.effects
+	c.effects, c.spare = c.spare[:0], c.effects
+	return e
+}
+
+// Appended says what became of an append: ok when its records are below the high watermark, so that they survive this coordinator. Those that are ok are reported in the order
+// of their tokens. When it is not ok the records may yet turn up in the log: whoever waits is told to try again, and the next coordinator goes by the log.
+func (c *Coordinator) Appended(now Time, token Token, ok bool) {
+	for i := range c.appending {
+		if c.appending[i].token == token {
+			done := c.appending[i].done
+			c.appending = append(c.appending[:i], c.appending[i+1:]...)
+			if done != nil {
+				done(now, ok)
+			}
+			return
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package broker
+
+import (
+	"errors"
+	"time"
+
+	"faultline/broker/replica"
+	coord "faultline/coord/client"
+)
+
+// proposal is a change of the in-sync replicas of partitions of one topic, on its way to the registry.
+type proposal struct {
+	topic   *topic
+	parts   []*partition
+	states  []replica.State // wanted, by parts
+	version int32           // of the registry's entry that it replaces
+}
+
+// tendISRs is the task that takes followers out of the in-sync replicas when they lag, and back in when they have caught up.
+func (b *Broker) tendISRs() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for !b.stopping {
+		b.changedWithin(max(b.cfg.ReplicaLag/4, time.Millisecond))
+		if b.stopping {
+			return
+		}
+		var list []proposal
+		for _, name := range b.names {
+			if pr, ok := b.propose(b.topics[name]); ok {
+				list = append(list, pr)
+			}
+		}
+		b.mu.Unlock()
+		for i := range list {
+			b.settle(&list[i])
+		}
+		b.mu.Lock()
+	}
+}
+
+// changedWithin waits for the time, or until the broker stops. The lock is held.
+func (b *Broker) changedWithin(d time.Duration) {
+	for end := b.m.Uptime() + d; !b.stopping; {
+		left := end - b.m.Uptime()
+		if left <= 0 {
+			return
+		}
+		b.changed.WaitTimeout(left)
+	}
+}
+
+// propose asks the topic's leaders here for the changes that they want. The lock is held.
+func (b *Broker) propose(t *topic) (proposal, bool) {
+	pr := proposal{topic: t, version: t.version}
+	now := b.m.Uptime()
+	for _, p := range t.local {
+		if p == nil || !p.replicated {
+			continue
+		}
+		p.mu.Lock()
+		if p.leader != nil && p.version == t.version {
+			if s, ok := p.leader.Propose(b.cfg.ReplicaLag, now); ok {
+				pr.parts, pr.states = append(pr.parts, p), append(pr.states, s)
+			}
+		}
+		p.mu.Unlock()
+	}
+	return pr, len(pr.parts) > 0
+}
+
+// settle writes a proposal and tells the leaders what became of it. While that is not known they count the members of both states, so it asks until it knows.
+func (b *Broker) settle(pr *proposal) {
+	states := append([]replica.State(nil), pr.topic.states...)
+	for i, p := range pr.parts {
+		states[p.id] = pr.states[i]
+	}
+	b.mu.Lock()
+	cl, epoch := b.session.client, b.epoch
+	b.mu.Unlock()
+	err := cl.Multi(
+		coord.CheckOp(epochPath(b.cfg.ID), int32(epoch)), // fences a broker that was given up for dead and has another registration
+		coord.SetOp(statePath(pr.topic.name), encodeStates(pr.topic.id, states), pr.version),
+	)
+	var refused *coord.MultiError
+	for fails := 0; err != nil && !errors.As(err, &refused); fails++ {
+		b.m.Mark("mark/broker/isr-outcome-unknown")
+		if b.pause(fails); b.isStopping() {
+			return
+		}
+		b.mu.Lock()
+		cl = b.session.client
+		b.mu.Unlock()
+		// A write without answer took effect by the time that this is answered, or never will: see coord/client.
+		data, stat, getErr := cl.Get(statePath(pr.topic.name), false)
+		switch {
+		case getErr == nil && stat.Version == pr.version+1 && string(data) == string(encodeStates(pr.topic.id, states)):
+			err = nil
+		case getErr == nil || errors.Is(getErr, coord.ErrNoNode):
+			err = &coord.MultiError{Err: coord.ErrBadVersion}
+		}
+	}
+	for i, p := range pr.parts {
+		p.mu.Lock()
+		switch {
+		case p.leader == nil || p.epoch != pr.states[i].LeaderEpoch || p.version > pr.version:
+			// Another role, or a later state, has come meanwhile.
+		case err == nil:
+			p.version = pr.version + 1
+			p.leader.Confirm(pr.states[i])
+			p.lift(b.m)
+		default:
+			p.leader.Refused()
+		}
+		p.mu.Unlock()
+		b.waits.fire(p)
+	}
+	if err != nil {
+		b.m.Mark("mark/broker/isr-refused")
+		b.reread(pr.topic.name)
+	}
+}
+
+// reread makes the keeper read a topic and its state again.
+func (b *Broker) reread(topic string) {
+	b.mu.Lock()
+	b.session.dirty[topic], b.session.list = true, true
+	b.changed.Broadcast()
+	b.mu.Unlock()
+}

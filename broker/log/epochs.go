@@ -1,0 +1,63 @@
+package log
+
+import (
+	"fmt"
+
+	"faultline/broker/replica"
+)
+
+// What a log knows of leader epochs: where each begins. It learns them from the batches that are appended, keeps those below the recovery point in
+// the checkpoint, and finds the others again when it recovers.
+
+// Fence refuses, with ErrOldEpoch, whatever wants to change the log in the name of an older leader epoch: an append of a leader that is none any more, a copy or a cut of a follower that
+// has another leader by now. What is under way is done when Fence returns.
+func (l *Log) Fence(epoch int32) {
+	l.flushing.Lock()
+	l.appending.Lock()
+	l.least = max(l.least, epoch)
+	l.appending.Unlock()
+	l.flushing.Unlock()
+}
+
+// current refuses a change in the name of an older leader epoch. Call with appending.
+func (l *Log) current(epoch int32) error {
+	if epoch < l.least {
+		return fmt.Errorf("log %s: %w: it is in leader epoch %d, this is of %d", l.subject, ErrOldEpoch, l.least, epoch)
+	}
+	return nil
+}
+
+// LastEpoch is the latest leader epoch and the log end, both at one moment; -1: the log knows no epoch.
+func (l *Log) LastEpoch() (epoch int32, end int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.epochs.Latest(), l.end
+}
+
+// EpochAt is the leader epoch of the record at the offset, -1: not known.
+func (l *Log) EpochAt(offset int64) int32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.epochs.At(offset)
+}
+
+// EpochEnd is the largest epoch that is not above the one asked for and the offset behind its last record; -1, -1: not known. See replica.Epochs.
+func (l *Log) EpochEnd(epoch int32) (int32, int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.epochs.End(epoch, l.end)
+}
+
+// Diverges compares another log, which ends at an offset in an epoch, with this one. See replica.Epochs.
+func (l *Log) Diverges(offset int64, epoch int32) (replica.Divergence, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.epochs.Diverges(offset, epoch, l.end)
+}
+
+// CutPoint is where this log must be cut after its leader answered that it diverges.
+func (l *Log) CutPoint(d replica.Divergence) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.epochs.Cut(d, l.start, l.end)
+}

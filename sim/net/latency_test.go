@@ -1,0 +1,112 @@
+package net_test
+
+import (
+	"io"
+	stdnet "net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"faultline/sim/net"
+)
+
+func TestLatencyConstantAndUniform(t *testing.T) {
+	for _, d := range []net.Distribution{constant(3 * ms), {Min: 3 * ms, Max: 9 * ms}} {
+		p := newPair(t, 1, net.Config{Latency: d})
+		seen := map[time.Duration]bool{}
+		p.serve(echoAll)
+		p.dial(func(c stdnet.Conn) {
+			for range 200 {
+				took := p.echoed(t, c, 1)
+				seen[took/ms] = true
+				require.GreaterOrEqual(t, took, 2*d.Min)
+				require.Less(t, took, 2*max(d.Min, d.Max)+ms)
+			}
+			c.Close()
+		})
+		p.finish(t)
+		if d.Kind == net.Constant {
+			require.Len(t, seen, 1)
+		} else {
+			require.Greater(t, len(seen), 8, "all over 6..18 ms")
+		}
+	}
+}
+
+// What one connection sends queues behind what another sent, at the NIC and at a narrow link.
+func TestBandwidthAndQueueing(t *testing.T) {
+	for _, narrow := range []bool{false, true} {
+		cfg := flat
+		if !narrow {
+			cfg.Bandwidth = 1_000_000
+		}
+		p := newPair(t, 1, cfg)
+		if narrow {
+			p.n.Slow("client", "server", net.Rule{Bandwidth: 1_000_000})
+		}
+		var at []time.Duration
+		p.serve(func(c stdnet.Conn) { io.ReadAll(c); at = append(at, p.w.Now()) })
+		for range 2 {
+			p.dial(func(c stdnet.Conn) {
+				p.sleep(100*ms - p.w.Now())
+				c.Write(make([]byte, 500_000))
+				c.Close()
+			})
+		}
+		p.finish(t)
+		require.InDelta(t, 1.101, at[1].Seconds(), 0.002, "a MB at 1 MB/s, from 100 ms on")
+		require.Greater(t, at[0], 900*ms, "they share the bandwidth")
+	}
+}
+
+func TestSlowStartAfterHeal(t *testing.T) {
+	cfg := net.Config{Latency: constant(50 * ms), Window: 4 << 20}
+	rounds := func(took time.Duration) int { return int((took - 100*ms + 50*ms) / (100 * ms)) } // beyond the first
+	p := newPair(t, 1, cfg)
+	p.serve(func(c stdnet.Conn) {
+		size := make([]byte, 4)
+		for {
+			if _, err := io.ReadFull(c, size); err != nil {
+				return
+			}
+			io.CopyN(io.Discard, c, int64(size[0])<<16|int64(size[1])<<8|int64(size[2]))
+			c.Write([]byte("!"))
+		}
+	})
+	p.dial(func(c stdnet.Conn) {
+		send := func(size int) time.Duration {
+			start := p.w.Now()
+			b := make([]byte, 4+size)
+			b[0], b[1], b[2] = byte(size>>16), byte(size>>8), byte(size)
+			c.Write(b)
+			_, err := io.ReadFull(c, b[:1])
+			require.NoError(t, err)
+			return p.w.Now() - start
+		}
+		require.Equal(t, 0, rounds(send(10_000)), "10 packets at once on a new connection")
+		require.Equal(t, 1, rounds(send(30_000)), "a round trip later the window has grown by what was sent")
+		for range 10 {
+			send(1_000_000)
+		}
+		require.Equal(t, 0, rounds(send(1_000_000)), "grown")
+		p.n.Block("client", "server")()
+		require.Equal(t, 0, rounds(send(14_000)), "healed: 10 packets in the first round trip")
+		p.n.Block("client", "server")()
+		// 14.6 kB, then twice as much each round trip: 14.6 * (2^7 - 1) > 1000.
+		require.Equal(t, 6, rounds(send(1_000_000)))
+		c.Close()
+	})
+	p.finish(t)
+	// Switched off, everything goes at once.
+	cfg.NoSlowStart = true
+	p = newPair(t, 1, cfg)
+	p.serve(func(c stdnet.Conn) { io.ReadFull(c, make([]byte, 1_000_000)); c.Write([]byte("!")) })
+	p.dial(func(c stdnet.Conn) {
+		start := p.w.Now()
+		c.Write(make([]byte, 1_000_000))
+		c.Read(make([]byte, 1))
+		require.Equal(t, 0, rounds(p.w.Now()-start))
+	})
+	p.finish(t)
+}
