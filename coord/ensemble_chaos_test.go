@@ -20,7 +20,7 @@ import (
 
 var (
 	ensembleFirst = flag.Uint64("ensemble.first", 0, "first seed of TestEnsembleChaos")
-	ensembleSeeds = flag.Uint64("ensemble.seeds", 25, "number of seeds of TestEnsembleChaos, for each kind of fault")
+	ensembleSeeds = flag.Uint64("ensemble.seeds", 10, "number of seeds of TestEnsembleChaos, for each kind of fault")
 )
 
 // TestEnsembleChaos is TestChaos on 3 and 5 servers, one kind of misfortune after the other and all together, with clocks that drift by up to 5%; judged by
