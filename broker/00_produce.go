@@ -147,8 +147,7 @@ func (b *Broker) markRefusal(err error) {
 	}
 }
 
-// checkRecords refuses what the log would not understand or this broker does not keep its promise for: message formats before v2, and
-// batches of idempotent producers. Broken batches are left to the log, which checks everything else.
+// checkRecords refuses what the log would not understand or this broker does not keep its promise for: message formats before v2. Broken batches are left to the log, which checks everything else.
 func checkRecords(p []byte) int16 {
 	if len(p) == 0 {
 		return codeInvalidRecord
@@ -162,9 +161,6 @@ func checkRecords(p []byte) int16 {
 		}
 		if len(p) < record.HeaderBytes {
 			break
-		}
-		if int64(binary.BigEndian.Uint64(p[43:])) >= 0 {
-			return codeUnknownProducerID
 		}
 		size := record.PrefixBytes + int64(int32(binary.BigEndian.Uint32(p[8:])))
 		if size < record.HeaderBytes || size > int64(len(p)) {

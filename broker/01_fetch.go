@@ -260,20 +260,21 @@ func (c *conn) await(req *kmsg.FetchRequest, deadline time.Duration) {
 			f.waiter.woken.WaitTimeout(left)
 		}
 		if !f.waiter.fired {
-			if w.stopped {
-				c.b.m.Mark("mark/broker/poll-ended-by-stop")
-			} else {
+			if !w.stopped {
 				c.b.m.Mark("mark/broker/poll-ended-by-time")
 			}
-			break
+			break // out of time, or the broker stops
 		}
 		f.waiter.fired = false
 		w.mu.Unlock()
 		c.b.m.Failpoint("fault/broker/poll-woken")
 		enough := c.gather(req)
 		w.mu.Lock()
-		if enough {
+		switch {
+		case enough:
 			c.b.m.Mark("mark/broker/poll-ended-by-append")
+		case w.stopped:
+			c.b.m.Mark("mark/broker/poll-ended-by-stop")
 		}
 		if enough || w.stopped || c.b.m.Uptime() >= deadline {
 			break

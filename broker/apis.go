@@ -15,7 +15,7 @@ type api struct {
 // apis is what ApiVersions tells, by key.
 //
 // The oldest versions of Produce are told because librdkafka looks for them (KAFKA-18659), though the message formats that they were made for are refused.
-// Without FindCoordinator and InitProducerID there are no coordinator groups and no idempotent producers.
+// Without FindCoordinator there are no coordinator groups.
 var apis []api
 
 func init() { // a literal would refer to itself through ApiVersions
@@ -27,6 +27,7 @@ func init() { // a literal would refer to itself through ApiVersions
 		{18, 0, 4, handles((*conn).apiVersions)},
 		{19, 0, 7, handles((*conn).createTopics)},
 		{20, 0, 6, handles((*conn).deleteTopics)},
+		{22, 0, 5, handles((*conn).initProducerID)},
 		{32, 0, 4, handles((*conn).describeConfigs)},
 	}
 }

@@ -47,6 +47,8 @@ type Broker struct {
 	savedHW           string           // the last checkpoint. Of the task that writes it
 	fetchers          map[int32]*fetcher
 	control           control
+	nextProducerID    int64 // ids of idempotent producers from here on, below lastProducerID, are this broker's to give
+	lastProducerID    int64
 	views             int // counts what was learnt of brokers, topics and their states
 
 	topics map[string]*topic

@@ -5,6 +5,7 @@ import (
 
 	"faultline/broker/log"
 	"faultline/broker/record"
+	"faultline/broker/sequence"
 	coord "faultline/coord/client"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -31,12 +32,15 @@ var (
 	codeInvalidRequest           = kerr.InvalidRequest.Code
 	codeUnsupportedFormat        = kerr.UnsupportedForMessageFormat.Code
 	codeStorageError             = kerr.KafkaStorageError.Code
-	codeUnknownProducerID        = kerr.UnknownProducerID.Code
 	codeFetchSessionIDNotFound   = kerr.FetchSessionIDNotFound.Code
 	codeUnknownLeaderEpoch       = kerr.UnknownLeaderEpoch.Code
 	codeInvalidRecord            = kerr.InvalidRecord.Code
 	codeUnknownTopicID           = kerr.UnknownTopicID.Code
 	codeNotEnoughReplicas        = kerr.NotEnoughReplicas.Code
+	codeUnknownProducerID        = kerr.UnknownProducerID.Code
+	codeOutOfOrderSequence       = kerr.OutOfOrderSequenceNumber.Code
+	codeDuplicateSequence        = kerr.DuplicateSequenceNumber.Code
+	codeInvalidProducerEpoch     = kerr.InvalidProducerEpoch.Code
 	codeFencedLeaderEpoch        = kerr.FencedLeaderEpoch.Code
 )
 
@@ -49,6 +53,14 @@ func appendCode(err error) int16 {
 		return codeCorruptMessage
 	case errors.Is(err, record.ErrInvalid):
 		return codeInvalidRecord
+	case errors.Is(err, sequence.ErrOutOfOrder):
+		return codeOutOfOrderSequence
+	case errors.Is(err, sequence.ErrUnknown):
+		return codeUnknownProducerID
+	case errors.Is(err, sequence.ErrDuplicate):
+		return codeDuplicateSequence
+	case errors.Is(err, sequence.ErrFenced):
+		return codeInvalidProducerEpoch
 	case errors.Is(err, log.ErrTooLarge):
 		return codeMessageTooLarge
 	case errors.Is(err, log.ErrClosed), errors.Is(err, log.ErrOldEpoch):

@@ -86,7 +86,7 @@ func (x *real) client(opts ...kgo.Opt) *kgo.Client {
 	for id := range x.ports {
 		seeds = append(seeds, fmt.Sprintf("127.0.0.1:%d", x.ports[id]))
 	}
-	opts = append([]kgo.Opt{kgo.SeedBrokers(seeds...), kgo.DisableIdempotentWrite(), kgo.MetadataMinAge(50 * time.Millisecond)}, opts...)
+	opts = append([]kgo.Opt{kgo.SeedBrokers(seeds...), kgo.MetadataMinAge(50 * time.Millisecond)}, opts...)
 	cl, err := kgo.NewClient(opts...)
 	require.NoError(x.t, err)
 	x.t.Cleanup(cl.Close)
@@ -223,7 +223,11 @@ func TestRealClientWithCompressionAndAcks(t *testing.T) {
 	total := 0
 	for _, codec := range []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression()} {
 		for _, acks := range []kgo.Acks{kgo.NoAck(), kgo.LeaderAck(), kgo.AllISRAcks()} {
-			cl := x.client(kgo.ProducerBatchCompression(codec), kgo.RequiredAcks(acks), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.AllowAutoTopicCreation())
+			opts := []kgo.Opt{kgo.ProducerBatchCompression(codec), kgo.RequiredAcks(acks), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.AllowAutoTopicCreation()}
+			if acks != kgo.AllISRAcks() {
+				opts = append(opts, kgo.DisableIdempotentWrite())
+			}
+			cl := x.client(opts...)
 			var records []*kgo.Record
 			for range 50 {
 				records = append(records, &kgo.Record{Topic: "auto", Value: []byte(fmt.Sprint("value", total))})

@@ -310,7 +310,7 @@ func TestRefusals(t *testing.T) {
 		for i := 43; i < 51; i++ {
 			idempotent[i] = 0
 		}
-		require.Equal(t, kerr.UnknownProducerID.Code, code(produceBytes("t", 0, 1, idempotent)))
+		require.Equal(t, kerr.CorruptMessage.Code, code(produceBytes("t", 0, 1, idempotent)), "the CRC is that of a batch without producer id")
 		long := make([]byte, 2<<20)
 		require.Equal(t, kerr.MessageTooLarge.Code, code(produceBytes("t", 0, 1, batchOf(p.m.Now(), string(long)))))
 		require.Equal(t, []string{"a"}, p.readAll("t", 0, 0), "none of it is in the log")

@@ -68,6 +68,7 @@ func (f *fetcher) fetch(conn *broker.Conn) error {
 	if g.m.Failpoint("fault/consumer/fetched") {
 		return errMisfortune // as if it had never come: the positions are where they were
 	}
+	g.m.Failpoint("fault/consumer/deliver-slow")
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range got {

@@ -64,7 +64,7 @@ func drawMisfortune(d *drawer) Fault {
 	f := Fault{Kind: Misfortune, Place: d.places(), For: d.span(1*sc, 8*sc)}
 	f.Probability = quantity.Just(quantity.Percent(4000 << d.rng.IntN(8))) // 0.4% to 51.2%
 	if d.rng.IntN(2) == 0 {
-		f.Latency = d.span(1*ms, 100*ms)
+		f.Latency = d.span(1*ms, 2*sc)
 	}
 	return f
 }

@@ -16,6 +16,11 @@ type accumulator struct {
 	nodes  []*node // by broker id
 	lost   []*partition
 
+	as       identity
+	renewing bool // the next epoch is due, see identity
+	spoilt   bool // and needs another id
+	inFlight int  // batches of all partitions
+
 	used       int   // bytes of the buffer that are occupied
 	starved    int   // Sends that wait for room
 	nextID     int64 // of the next batch
@@ -33,14 +38,15 @@ type topic struct {
 }
 
 type partition struct {
-	topic    *topic
-	id       int32
-	subject  string   // "topic/partition"
-	node     *node    // of its leader; nil when there is none
-	queue    []*batch // ascending by first; only the last may be open
-	inFlight int      // batches
-	sent     int64    // records ever added
-	limit    int      // bytes of a batch; less after a broker refused one as too large
+	topic        *topic
+	id           int32
+	subject      string   // "topic/partition"
+	node         *node    // of its leader; nil when there is none
+	queue        []*batch // ascending by first; only the last may be open
+	inFlight     int      // batches
+	sent         int64    // records ever added
+	nextSequence int32    // of an idempotent producer
+	limit        int      // bytes of a batch; less after a broker refused one as too large
 }
 
 // node is a broker and the partitions that it leads.
@@ -51,7 +57,7 @@ type node struct {
 }
 
 func newAccumulator(cfg Config) *accumulator {
-	return &accumulator{cfg: cfg, topics: map[string]*topic{}}
+	return &accumulator{cfg: cfg, as: identity{producer: -1}, topics: map[string]*topic{}}
 }
 
 // learn takes in what the metadata says of a topic: new partitions and where each leader is now.
@@ -165,6 +171,9 @@ func (a *accumulator) due(p *partition) time.Duration {
 		return never
 	}
 	b := p.queue[0]
+	if !a.may(b) {
+		return never
+	}
 	if b.closed || len(p.queue) > 1 || a.starved > 0 || b.id < a.flushBelow {
 		return b.ready
 	}
@@ -197,7 +206,9 @@ func (a *accumulator) drain(n *node, now time.Duration, into []*batch) []*batch 
 		p.queue[0] = nil
 		p.queue = p.queue[1:]
 		p.inFlight++
+		a.inFlight++
 		b.closed = true
+		a.number(b)
 		into = append(into, b)
 	}
 	return into
@@ -206,6 +217,7 @@ func (a *accumulator) drain(n *node, now time.Duration, into []*batch) []*batch 
 // requeue puts a batch that was in flight back: before everything that was sent to Send after it, so at the head. It is sent again at ready at the earliest.
 func (a *accumulator) requeue(b *batch, ready time.Duration) {
 	b.part.inFlight--
+	a.inFlight--
 	b.ready = ready
 	a.insert(b)
 }
@@ -229,6 +241,7 @@ func (a *accumulator) split(b *batch) error {
 	p := b.part
 	p.limit = min(p.limit, max(b.charged/2, 1))
 	p.inFlight--
+	a.inFlight--
 	a.used += x.charged + y.charged - b.charged
 	a.replace(b, x, y)
 	a.insert(x)
@@ -240,6 +253,10 @@ func (a *accumulator) split(b *batch) error {
 // finish ends a batch that was in flight; base is the offset of its first record (-1: not known) when err is nil.
 func (a *accumulator) finish(b *batch, base int64, err error) {
 	b.part.inFlight--
+	a.inFlight--
+	if err != nil {
+		a.gap(b)
+	}
 	a.settle(b, base, err)
 }
 
@@ -261,6 +278,7 @@ func (a *accumulator) expire(now time.Duration) (expired []*batch, again time.Du
 			}
 			p.queue[0] = nil
 			p.queue = p.queue[1:]
+			a.gap(b)
 			a.settle(b, -1, final(ErrTimedOut, b.unknown))
 			expired = append(expired, b)
 		}

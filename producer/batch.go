@@ -21,6 +21,12 @@ type batch struct {
 	attempts int           // that failed
 	unknown  bool          // some attempt may have reached the log
 
+	// Of an idempotent producer, once it was sent first.
+	numbered bool
+	stamped  bool // the bytes say so
+	as       identity
+	sequence int32 // of the first record
+
 	// Outcome, once there is one.
 	base int64
 	err  error
@@ -43,6 +49,10 @@ func (b *batch) encode() ([]byte, error) {
 		}
 		b.bytes = p
 	}
+	if b.numbered && !b.stamped {
+		record.Stamp(b.bytes, b.as.producer, b.as.epoch, b.sequence)
+		b.stamped = true
+	}
 	return b.bytes, nil
 }
 
@@ -55,7 +65,11 @@ func (b *batch) splitInto(codec Codec, x, y *batch) error {
 	half := len(b.done) / 2
 	for _, h := range []*batch{x, y} {
 		h.part, h.id, h.created, h.attempts, h.unknown, h.closed = b.part, b.id, b.created, b.attempts, b.unknown, true
+		h.numbered, h.as, h.sequence = b.numbered, b.as, b.sequence
 		h.builder.Reset(codec)
+	}
+	if b.numbered {
+		y.sequence = follow(b.sequence, half)
 	}
 	x.first, y.first = b.first, b.first+int64(half)
 	x.done = append(x.done[:0], b.done[:half]...)

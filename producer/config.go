@@ -7,6 +7,7 @@ import (
 
 	"faultline/broker/client"
 	"faultline/broker/record"
+	"faultline/broker/sequence"
 )
 
 // Codec names the compression of batches.
@@ -53,6 +54,9 @@ type Config struct {
 	// MetadataMaxAge is when a topic that is sent to is looked at again, for new partitions (default 5 min).
 	MetadataMaxAge time.Duration
 
+	// Idempotent: a batch that is sent again is in the log once and in its place (KIP-98). It needs Acks AcksAll, and at most 5 in flight.
+	Idempotent bool
+
 	Partitioner Partitioner // default: KeyHash
 	Compression Codec       // default: None
 	Tap         client.Tap  // sees every request to brokers
@@ -93,6 +97,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Acks < -1 || c.Acks > 1 {
 		return c, fmt.Errorf("new producer: acks is %d: want -1 (all), 0 or 1", c.Acks)
+	}
+	if c.Idempotent && (c.Acks != AcksAll || c.MaxInFlight > sequence.Window) {
+		return c, fmt.Errorf("new producer: idempotent with acks %d and %d in flight: want acks -1 (all) and at most %d", c.Acks, c.MaxInFlight, sequence.Window)
 	}
 	if c.Compression < None || c.Compression > Zstd {
 		return c, fmt.Errorf("new producer: compression codec %d is unknown", c.Compression)

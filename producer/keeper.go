@@ -22,6 +22,22 @@ func (p *Producer) keeper() {
 		if p.m.Uptime() >= p.expiryBy {
 			p.expire()
 		}
+		if p.cfg.Idempotent && p.acc.as.producer < 0 {
+			p.mu.Unlock()
+			as, err := p.identify()
+			p.mu.Lock()
+			if p.acc.as = as; err != nil {
+				p.m.Mark("mark/producer/not-identified")
+				p.rest(p.backoff(failures))
+				failures++
+				if len(p.stale) > 0 {
+					p.lookUp()
+				}
+				continue
+			}
+			failures = 0
+			p.wakeSenders()
+		}
 		if len(p.stale) > 0 {
 			if p.lookUp() {
 				failures = 0
@@ -62,6 +78,7 @@ func (p *Producer) expire() {
 		p.m.Mark("mark/producer/timed-out-in-queue")
 	}
 	p.expiryBy = again
+	p.renew()
 	for _, b := range expired {
 		p.finish(b)
 	}

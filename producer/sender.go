@@ -235,12 +235,19 @@ func outcome(answer *kmsg.ProduceResponse, part *partition) (base int64, err err
 
 // settle decides what becomes of a batch that was in flight: delivered, failed, split, or sent again after the back-off.
 func (p *Producer) settle(b *batch, base int64, err error) {
+	defer p.renew()
+	if errors.Is(err, kerr.DuplicateSequenceNumber) {
+		base, err = -1, nil // it is in the log, too long ago for anybody to know where
+	}
 	if err == nil {
 		p.acc.finish(b, base, nil)
 		p.finish(b)
 		return
 	}
 	v := judge(err)
+	if b.numbered {
+		v = p.judgeSequence(b, err, v)
+	}
 	if v.unknown && v.retry {
 		p.m.Mark("mark/producer/outcome-unknown")
 	}
@@ -291,4 +298,33 @@ func (p *Producer) settle(b *batch, base int64, err error) {
 	}
 	p.acc.finish(b, -1, final(err, b.unknown))
 	p.finish(b)
+}
+
+// judgeSequence judges what a broker says of the number of a batch.
+func (p *Producer) judgeSequence(b *batch, err error, v verdict) verdict {
+	switch {
+	case errors.Is(err, kerr.OutOfOrderSequenceNumber), errors.Is(err, kerr.UnknownProducerID):
+		// One before it is missing, so it is not in the log, nor was it ever. That one is sent again, or was given up.
+		p.m.Mark("mark/producer/out-of-order")
+		b.unknown = false
+		if first := len(b.part.queue) == 0 || b.part.queue[0].first > b.first; first && b.part.inFlight == 1 {
+			p.acc.gap(b)
+		}
+		return verdict{retry: true}
+	case errors.Is(err, kerr.InvalidProducerEpoch):
+		p.m.Mark("mark/producer/fenced")
+		p.acc.spoilt = true
+		p.acc.gap(b)
+		return verdict{retry: true}
+	}
+	return v
+}
+
+// renew goes to the next epoch if that is due and possible, and lets the senders know. Called with the lock held.
+func (p *Producer) renew() {
+	if p.acc.renew() {
+		p.m.Mark("mark/producer/renewed")
+		p.keep.Signal()
+		p.wakeSenders()
+	}
 }

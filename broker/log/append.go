@@ -21,6 +21,7 @@ type Appended struct {
 	Base, Next   int64 // offsets of its first record and of the one after its last
 	Start        int64 // the log's start offset
 	Records      int
+	Duplicate    bool  // the batch of an idempotent producer was in the log already, at these offsets
 	MaxTimestamp int64 // ms since 1970; -1: none
 }
 
@@ -50,6 +51,14 @@ func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 	}
 	if err != nil {
 		return Appended{}, err
+	}
+	if !o.Copy {
+		if dup, err := l.recognise(batches); err != nil {
+			return Appended{}, fmt.Errorf("log %s: append: %w", l.subject, err)
+		} else if dup != nil {
+			l.m.Mark("mark/log/duplicate-recognised")
+			return Appended{Base: dup.Base, Next: dup.End + 1, Start: out.Start, Records: records, MaxTimestamp: dup.Time, Duplicate: true}, nil
+		}
 	}
 	if out.Next, out.MaxTimestamp, err = l.place(batches, out.Base, o); err != nil {
 		return Appended{}, err
@@ -205,6 +214,7 @@ func (l *Log) publish(s *segment, batches []byte, a Appended, interval int) {
 			s.firstTime = b.BaseTimestamp
 		}
 		l.epochs.Begin(b.LeaderEpoch, b.BaseOffset)
+		l.note(&b.Header)
 		s.index.add(uint32(b.BaseOffset-s.base), uint32(pos), int64(b.Size()), s.maxTime, interval)
 		s.maxTime = max(s.maxTime, b.MaxTimestamp)
 		pos += int64(b.Size())

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"faultline/broker/replica"
+	"faultline/broker/sequence"
 	"faultline/sim/machine"
 )
 
@@ -20,18 +21,24 @@ const (
 //
 //   - segments that end at or below start were deleted; what a crash left of them goes;
 //   - what lies below recovery is durable, and so are the indexes of segments that end at or below it;
-//   - where the leader epochs begin that begin below recovery.
+//   - where the leader epochs begin that begin below recovery;
+//   - what idempotent producers appended last below recovery.
 //
 // It is one line of text and its CRC-32C. A log without one, or with one that cannot be read, is read and checked whole: slower, and nothing is lost by it.
 type checkpoint struct {
 	start, recovery int64
 	epochs          []replica.Entry
+	producers       []sequence.Batch
 }
 
 func (c checkpoint) encode() []byte {
 	line := fmt.Appendf(nil, "faultline-log 2 start %d recovery %d epochs %d", c.start, c.recovery, len(c.epochs))
 	for _, e := range c.epochs {
 		line = fmt.Appendf(line, " %d@%d", e.Epoch, e.Start)
+	}
+	line = fmt.Appendf(line, " producers %d", len(c.producers))
+	for _, b := range c.producers {
+		line = fmt.Appendf(line, " %v", b)
 	}
 	return fmt.Appendf(line, " crc %08x\n", crc32.Checksum(line, castagnoli))
 }
@@ -42,7 +49,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func decodeCheckpoint(p []byte) (c checkpoint, ok bool) {
 	fields := strings.Fields(string(p))
 	n := 0
-	if _, err := fmt.Sscanf(string(p), "faultline-log 2 start %d recovery %d epochs %d", &c.start, &c.recovery, &n); err != nil || n < 0 || len(fields) != 8+n+2 {
+	if _, err := fmt.Sscanf(string(p), "faultline-log 2 start %d recovery %d epochs %d", &c.start, &c.recovery, &n); err != nil || n < 0 || n > len(fields)-12 {
 		return checkpoint{}, false
 	}
 	for _, f := range fields[8 : 8+n] {
@@ -51,6 +58,17 @@ func decodeCheckpoint(p []byte) (c checkpoint, ok bool) {
 			return checkpoint{}, false
 		}
 		c.epochs = append(c.epochs, e)
+	}
+	m := 0
+	if _, err := fmt.Sscanf(fields[8+n+1], "%d", &m); err != nil || m != len(fields)-12-n {
+		return checkpoint{}, false
+	}
+	for _, f := range fields[8+n+2 : 8+n+2+m] {
+		b, ok := sequence.Parse(f)
+		if !ok {
+			return checkpoint{}, false
+		}
+		c.producers = append(c.producers, b)
 	}
 	if _, err := replica.NewEpochs(c.epochs); err != nil || c.start < 0 || c.recovery < c.start || string(c.encode()) != string(p) {
 		return checkpoint{}, false
@@ -75,6 +93,8 @@ func (l *Log) loadCheckpoint() (checkpoint, bool, error) {
 func (l *Log) saveCheckpoint(c checkpoint) error {
 	l.mu.Lock()
 	epochs := l.epochs
+	l.producers.Prune(c.recovery, l.m.Now().Add(-producerExpiry).UnixMilli())
+	c.producers = l.producers.Below(c.recovery)
 	l.mu.Unlock()
 	epochs.TruncateStart(c.start)
 	epochs.TruncateEnd(c.recovery)

@@ -17,6 +17,16 @@
 // lies below Visible survives a power loss. Everything below the recovery point is durable together with its indexes; above it recovery reads
 // and checks every batch.
 //
+// # What is checked, and where
+//
+// A CRC is computed when a batch is appended, and when a restart reads what lies above the recovery point: there a bad batch is taken for a torn one, and the log ends before it, also if it was
+// durable and has rotted. Below the recovery point a restart trusts the indexes and reads little; a bad batch that it meets there is no work of a crash, and it refuses to open (ErrDamaged), with
+// nothing touched. Reads look at headers on their way at most and send the bytes as they are on disk: bytes that rotted, or were written to the wrong place, are caught by the CRC check of whoever
+// fetches them. An index is a hint that is compared with the log and made again when it is wrong; the checkpoint has a CRC, and without one everything is checked.
+//
+// After an I/O error that leaves the log's end uncertain (write, fsync, truncate, syncdir) the log is fenced, and its broker exits; the restart brings back what is acknowledged. Other errors (no space; no file for a roll, an index or a
+// checkpoint) fail the operation, and the next try may succeed.
+//
 // # Locks
 //
 // Three, always taken in this order: flushing (held over fsync: one flush, retention, truncation or close at a time), appending (held over a write: one append at a
@@ -31,6 +41,7 @@ import (
 
 	"faultline/broker/record"
 	"faultline/broker/replica"
+	"faultline/broker/sequence"
 	"faultline/sim/machine"
 )
 
@@ -67,6 +78,7 @@ type Log struct {
 	edge      mark  // where Visible lies in its file
 	wanted    int64 // somebody waits for this offset to be visible
 	epochs    replica.Epochs
+	producers sequence.Producers
 	unflushed bool          // something was appended since the last flush took its measure
 	since     time.Duration // Uptime of the first such append
 	failed    error         // fenced: the reason

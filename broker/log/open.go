@@ -70,6 +70,9 @@ func (l *Log) open(clean bool) (trusted bool, err error) {
 	}
 	l.recovery = c.recovery
 	l.epochs, _ = replica.NewEpochs(c.epochs) // checked as it was read
+	for _, b := range c.producers {
+		l.producers.Add(b)
+	}
 	if clean && l.m.Failpoint("fault/log/distrust") {
 		clean = false // recovery is right for a clean log too
 	}
@@ -90,6 +93,7 @@ func (l *Log) open(clean bool) (trusted bool, err error) {
 	last := l.active()
 	l.start, l.end, l.visible = max(l.segments[0].base, c.start), last.next, last.next
 	l.epochs.TruncateEnd(l.end)
+	l.producers.Truncate(l.end)
 	l.epochs.TruncateStart(l.start)
 	l.edge = mark{last, spot{last.next, last.size}}
 	l.marked = last.size

@@ -198,6 +198,9 @@ func (sc *scanner) run(s *segment, above int64) (good bool, err error) {
 			s.firstTime = b.BaseTimestamp
 		}
 		l.epochs.Begin(b.LeaderEpoch, b.BaseOffset) // nobody else knows the log yet
+		if b.BaseOffset >= above {
+			l.note(&b.Header)
+		}
 		s.index.add(uint32(b.BaseOffset-s.base), uint32(s.size), int64(b.Size()), s.maxTime, l.cfg.IndexInterval)
 		s.maxTime = max(s.maxTime, b.MaxTimestamp)
 		s.size += int64(b.Size())

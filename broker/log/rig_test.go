@@ -3,7 +3,6 @@ package log
 import (
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,14 +33,14 @@ type rig struct {
 	events  []machine.Event
 	builder record.Builder
 	exit    error
-	onDisk  func() // after every effect of an operation that a power loss may undo; syncs only make the disks fewer that may be left
+	onDisk  func(op string) // after the effect of every disk operation
 }
 
 func newRig(t testing.TB, seed uint64, cfg Config) *rig {
 	r := &rig{t: t, cfg: cfg}
 	r.w = sim.New(sim.Config{Seed: seed, Trace: func(e *sim.Entry) {
-		if e.Kind == sim.KindDisk && r.onDisk != nil && slices.Contains([]string{"open", "mkdir", "pwrite", "truncate", "remove", "rename"}, e.Text) {
-			r.onDisk()
+		if e.Kind == sim.KindDisk && r.onDisk != nil {
+			r.onDisk(e.Text)
 		}
 	}})
 	r.cluster = virtual.New(r.w, virtual.Config{})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"faultline/broker/replica"
+	"faultline/broker/sequence"
 	"faultline/sim/machine"
 )
 
@@ -87,7 +88,7 @@ func (l *Log) Restart(at int64, epoch int32) error {
 	l.mu.Lock()
 	l.segments = []*segment{s}
 	l.start, l.end, l.visible, l.wanted = at, at, at, min(l.wanted, at)
-	l.epochs = replica.Epochs{}
+	l.epochs, l.producers = replica.Epochs{}, sequence.Producers{}
 	l.recovery, l.marked, l.unflushed = at, 0, false
 	clear(l.marks[:])
 	l.edge = mark{s, spot{at, 0}}
@@ -104,6 +105,9 @@ func (l *Log) Restart(at int64, epoch int32) error {
 // The recovery point moves down first: whatever a crash leaves of the rest is then checked. Later segments go from the last on, and indexes shrink before their logs.
 func (l *Log) cut(s *segment, at spot) error {
 	if at.offset < l.recovery {
+		if err := l.remember(s, at); err != nil {
+			return err
+		}
 		if err := l.advance(at.offset); err != nil {
 			return err
 		}
@@ -129,6 +133,7 @@ func (l *Log) cut(s *segment, at spot) error {
 	s.size, s.next, s.firstTime, s.maxTime = at.pos, at.offset, first, newest
 	l.end = at.offset
 	l.epochs.TruncateEnd(l.end)
+	l.producers.Truncate(l.end)
 	l.visible = min(l.visible, l.end)
 	l.wanted = min(l.wanted, l.end)
 	clear(l.marks[:])

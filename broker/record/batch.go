@@ -162,3 +162,12 @@ func (b *Batch) Place(base int64, leaderEpoch int32) {
 	binary.BigEndian.PutUint32(b.Bytes[12:], uint32(leaderEpoch))
 	b.BaseOffset, b.LeaderEpoch = base, leaderEpoch
 }
+
+// Stamp writes who appends the batch, for an idempotent producer, into the bytes of a whole batch, and makes its CRC right again.
+func Stamp(batch []byte, producerID int64, epoch int16, sequence int32) {
+	be := binary.BigEndian
+	be.PutUint64(batch[43:], uint64(producerID))
+	be.PutUint16(batch[51:], uint16(epoch))
+	be.PutUint32(batch[53:], uint32(sequence))
+	be.PutUint32(batch[17:], Sum(batch))
+}

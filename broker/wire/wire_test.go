@@ -183,6 +183,7 @@ func FuzzRequest(f *testing.F) {
 	produce.Version = 9
 	produce.Topics = []kmsg.ProduceRequestTopic{{Topic: "t", Partitions: []kmsg.ProduceRequestTopicPartition{{Records: []byte("records")}}}}
 	f.Add(AppendRequest(nil, 7, "fuzz", produce))
+	messages(func(req kmsg.Request, _ kmsg.Response) { f.Add(AppendRequest(nil, 7, "fuzz", req)) })
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
 	f.Add([]byte{0, 0, 0, 12, 0, 3, 0, 12, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, stream []byte) {
@@ -214,11 +215,13 @@ func FuzzRequest(f *testing.F) {
 
 // FuzzResponse: no bytes make the decoder panic.
 func FuzzResponse(f *testing.F) {
-	for _, key := range []int16{0, 1, 2, 3, 18} {
-		req := kmsg.RequestForKey(key)
-		req.SetVersion(req.MaxVersion())
-		f.Add(key, req.MaxVersion(), AppendResponse(nil, 7, req.ResponseKind())[4:])
-	}
+	messages(func(req kmsg.Request, resp kmsg.Response) {
+		f.Add(req.Key(), req.GetVersion(), AppendResponse(nil, 7, resp)[4:])
+	})
+	// Lengths and counts that demand gigabytes: a topic array of 2^31-1, a record set of 2^31-1 bytes, a compact array of 2^32-2.
+	f.Add(int16(1), int16(4), []byte{0, 0, 0, 7, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff})
+	f.Add(int16(1), int16(4), append(append([]byte{0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 't', 0, 0, 0, 1}, make([]byte, 26)...), 0x7f, 0xff, 0xff, 0xff))
+	f.Add(int16(1), int16(12), []byte{0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xf})
 	f.Fuzz(func(t *testing.T, key, version int16, frame []byte) {
 		req := kmsg.RequestForKey(key)
 		if req == nil || version < 0 || version > req.MaxVersion() {

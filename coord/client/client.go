@@ -155,6 +155,9 @@ func (c *Client) closeSession(record *Call) error {
 		err := c.await(call, deadline)
 		record.Sent = record.Sent || call.sent
 		c.recycle(call)
+		if err == nil && c.answerLost() {
+			err = ErrConnectionLoss
+		}
 		switch {
 		case err == ErrSessionExpired:
 			c.m.Mark("mark/session/close-found-done")
@@ -165,6 +168,17 @@ func (c *Client) closeSession(record *Call) error {
 			return err
 		}
 	}
+}
+
+// answerLost drops the connection as if it had ended before the answer to a close. Under lock, which is released meanwhile.
+func (c *Client) answerLost() bool {
+	c.lock.Unlock()
+	lost := c.m.Failpoint("fault/session/close-lost")
+	c.lock.Lock()
+	if lost {
+		c.drop(c.conn)
+	}
+	return lost
 }
 
 // end makes the client stop for good. Under lock.

@@ -48,21 +48,21 @@ func (p *PacketReader) Next() ([]byte, error) {
 	return packet, nil
 }
 
-// fill makes at least n unread bytes available.
+// growStep bounds what a length alone can make the reader allocate.
+const growStep = 64 << 10
+
+// fill makes at least n unread bytes available. It believes that there are so many only as fast as they arrive.
 func (p *PacketReader) fill(n int) error {
-	have := p.end - p.start
-	if have >= n {
-		return nil
-	}
-	if p.start+n > len(p.buf) {
-		to := p.buf
-		if n > len(to) {
-			to = make([]byte, max(n, 2*len(p.buf)))
-		}
-		copy(to, p.buf[p.start:p.end])
-		p.buf, p.start, p.end = to, 0, have
-	}
 	for p.end-p.start < n {
+		have := p.end - p.start
+		if room := min(n, have+max(have, growStep)); p.start+room > len(p.buf) {
+			to := p.buf
+			if room > len(to) {
+				to = make([]byte, max(room, 2*len(p.buf)))
+			}
+			copy(to, p.buf[p.start:p.end])
+			p.buf, p.start, p.end = to, 0, have
+		}
 		k, err := p.r.Read(p.buf[p.end:])
 		p.end += k
 		if err != nil && p.end-p.start < n {

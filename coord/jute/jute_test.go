@@ -144,6 +144,10 @@ func FuzzRequest(f *testing.F) {
 	for _, r := range requests {
 		f.Add(r.Append(nil))
 	}
+	// Counts and lengths that demand gigabytes.
+	f.Add([]byte{0, 0, 0, 1, 0, 0, 0, 1, 0x7f, 0xff, 0xff, 0xff, '/'})
+	f.Add([]byte{0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, '/', 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xf8, 0, 0, 0, 101, 0, 0, 0, 0, 0, 0, 0, 5, 0x7f, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var first, second jute.Request
 		if err := first.Decode(b); err != nil {
@@ -160,6 +164,7 @@ func FuzzReply(f *testing.F) {
 	for _, x := range replies {
 		f.Add(int32(x.op), x.r.Append(nil, x.op))
 	}
+	f.Add(int32(jute.OpGetChildren), []byte{0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0})
 	f.Add(int32(0), (&jute.Event{Type: 1, Path: "/a"}).Append(nil))
 	f.Add(int32(-1), (&jute.ConnectReply{Timeout: 1, Password: []byte("p"), HasReadOnly: true}).Append(nil))
 	f.Fuzz(func(t *testing.T, op int32, b []byte) {

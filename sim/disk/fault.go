@@ -139,7 +139,7 @@ type Active struct {
 
 // Hit is what a fault did to one operation.
 type Hit struct {
-	At   time.Duration // world time
+	At   time.Duration // world time; 0 for Rot, which hits when it is injected
 	Op   Ops           // 0: none, the sector rotted by itself
 	Path string
 	// Short, Full: bytes asked for and moved. Misdirect: the page meant and the page that was hit, by number. Rot: the sector, by number, and the bit in it.
@@ -154,7 +154,7 @@ func (a Active) String() string {
 	case a.Hits == 0:
 		return s + ": no hit"
 	case a.Kind == Rot:
-		return fmt.Sprintf("%s: %d hits, the last at %s: sector %d of %s, bit %d", s, a.Hits, h.At, h.From, h.Path, h.To)
+		return fmt.Sprintf("%s: %d hits, the last: sector %d of %s, bit %d", s, a.Hits, h.From, h.Path, h.To)
 	}
 	s = fmt.Sprintf("%s: %d hits, the last at %s: %s of %s", s, a.Hits, h.At, h.Op, h.Path)
 	switch a.Kind {

@@ -82,7 +82,7 @@ func (m *Model) rot(a *active) {
 			p.id = a.ID
 			p.bytes[bit/8] ^= 1 << (bit % 8)
 			m.patch(f.n, s, p)
-			a.hit(Hit{At: m.world.Now(), Path: f.Path, From: s, To: bit})
+			a.hit(Hit{Path: f.Path, From: s, To: bit})
 		}
 	}
 }

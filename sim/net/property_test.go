@@ -252,7 +252,7 @@ func (r *refWorld) fault(kinds []string, latest time.Duration) {
 		kind := rapid.SampledFrom([]net.Kind{net.Uniform, net.Constant, net.HeavyTail}).Draw(t, "shape")
 		rule(net.Rule{Latency: net.Distribution{Kind: kind, Min: time.Millisecond, Max: 400 * time.Millisecond}})
 	case "narrow":
-		rule(net.Rule{Bandwidth: int64(rapid.IntRange(100_000, 1_000_000).Draw(t, "bandwidth"))})
+		rule(net.Rule{Bandwidth: int64(rapid.IntRange(500_000, 5_000_000).Draw(t, "bandwidth"))})
 	case "freeze":
 		delay(func() func() {
 			g := r.groups[a]
@@ -382,7 +382,8 @@ func checkNetwork(t *rapid.T, kinds []string) uint64 {
 		r.fault(kinds, latest)
 	}
 	w.At(latest+2*time.Second, func() { r.calm = true })
-	// After the last fault: 3 s to the last attempt, 2 MB at 100 kB/s planned before, and the patience of senders whose peer is gone.
+	// After the last fault: 3 s to the last attempt, at most 1.2 MB through eight narrow links of 500 kB/s planned before, and the patience of senders
+	// whose peer is gone.
 	o := w.Run(latest + 40*time.Second + cfg.GiveUp)
 	require.NoError(t, o.Err)
 	require.NotEqual(t, sim.Livelock, o.Kind, o.String())

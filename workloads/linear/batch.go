@@ -22,6 +22,7 @@ const (
 	batchHeader     = 61
 	batchAttributes = 21 // where the part that belongs to the producer begins
 	batchLastDelta  = 23
+	batchProducer   = 43
 )
 
 // eachBatch calls fn for each whole batch in b and stops at the first one that is cut short.
@@ -38,6 +39,11 @@ func eachBatch(b []byte, fn func(Batch)) {
 		fn(Batch{int64(binary.BigEndian.Uint64(b)), last + 1, xxhash.Sum64(b[batchAttributes:n])})
 		b = b[n:]
 	}
+}
+
+// numbered tells whether the first batch in b was numbered by an idempotent producer: no two batches have its bytes, and one that is sent again is the same append.
+func numbered(b []byte) bool {
+	return len(b) >= batchHeader && int64(binary.BigEndian.Uint64(b[batchProducer:])) >= 0
 }
 
 // chain is the hash of a log that grew by one batch.

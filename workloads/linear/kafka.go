@@ -43,7 +43,14 @@ func (o *Oracle) produced(who string, c *history.KafkaCall, req *kmsg.ProduceReq
 				if answered && code == 0 && base >= 0 && req.Acks != 0 {
 					b.Base = base
 					base = b.Next()
-					l.AppendAcked(who, c.Start, c.End, req.Acks, b)
+					call := c.Start
+					if numbered(p.Records) {
+						var known bool
+						if call, known = l.Again(call, b); known {
+							return
+						}
+					}
+					l.AppendAcked(who, call, c.End, req.Acks, b)
 					return
 				}
 				l.AppendUnknown(who, c.Start, req.Acks, b)

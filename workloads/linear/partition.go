@@ -76,6 +76,18 @@ func (l *Log) AppendAcked(who string, call, ret time.Duration, acks int16, b Bat
 	}
 }
 
+// Again tells that a batch that only one append can have the bytes of was acknowledged. Its attempts without answer are the same append: it returns when that was called first, and forgets them.
+// known: it was acknowledged before, at the same place, and is no further append.
+func (l *Log) Again(call time.Duration, b Batch) (first time.Duration, known bool) {
+	for _, earlier := range l.unknown[b.Hash] {
+		call = min(call, time.Duration(earlier.call))
+		l.total--
+	}
+	delete(l.unknown, b.Hash)
+	known = slices.ContainsFunc(l.acked, func(op *logOp) bool { return op.hash == b.Hash && op.base == b.Base && op.next == b.Next() })
+	return call, known
+}
+
 // skip tells that an operation does not count: it was meant for an older log, or there are too many.
 func (l *Log) skip(call time.Duration) bool {
 	if int64(call) < l.notBefore || l.full {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"faultline/broker/sequence"
 	"faultline/faults/quantity"
 	"faultline/faults/strict"
 )
@@ -99,6 +100,12 @@ func (c *checker) topology(t *Topology) {
 		if topic.FlushMessages.Max == quantity.Endless && topic.FlushInterval.Max == quantity.Endless {
 			c.wrong(path+".flush_interval", "found never with flush_messages unlimited: no message would ever be visible; allowed is a limit to at least one of them")
 		}
+		if least := t.Brokers.Count.Min; least > 0 && topic.Replicas.Max > least {
+			c.wrong(path+".replicas", "found %v, allowed is the number of brokers (%v) or less", topic.Replicas, t.Brokers.Count)
+		}
+		if topic.MinISR.Max > topic.Replicas.Min {
+			c.wrong(path+".min_isr", "found %v, allowed is the number of replicas (%v) or less", topic.MinISR, topic.Replicas)
+		}
 		if topic.RetentionBytes.Min < topic.SegmentBytes.Max {
 			c.wrong(path+".retention_bytes", "found %v, allowed is the size of a segment (%v) or more: the active segment is never deleted", topic.RetentionBytes, topic.SegmentBytes.Max)
 		}
@@ -122,6 +129,14 @@ func (c *checker) topology(t *Topology) {
 		p, path := &t.Producers[i], fmt.Sprintf("topology.producers[%d]", i)
 		if topic := strictest(t); p.Batch.Max > topic.MaxBatch.Min {
 			c.wrong(path+".batch", "found %v, allowed is what topic %s accepts (max_batch %v) or less", p.Batch, topic.Name, topic.MaxBatch)
+		}
+		if slices.Contains(p.Idempotent.Options, "yes") {
+			if slices.Contains(p.Acks.Options, "0") || slices.Contains(p.Acks.Options, "1") {
+				c.wrong(path+".acks", "found %v for an idempotent producer, allowed is all", p.Acks)
+			}
+			if p.InFlight.Max > sequence.Window {
+				c.wrong(path+".in_flight", "found %v for an idempotent producer, allowed is at most %d", p.InFlight, sequence.Window)
+			}
 		}
 		if p.Batch.Max > p.Buffer.Min {
 			c.wrong(path+".buffer", "found %v, allowed is the size of a batch (%v) or more", p.Buffer, p.Batch.Max)

@@ -135,6 +135,8 @@ type Producer struct {
 	Linger quantity.Durations `yaml:"linger" default:"5ms" min:"0s"`
 	// Batches on their way to one broker at the same time. With more than one, retries may change the order.
 	InFlight quantity.Counts `yaml:"in_flight" default:"1" min:"1" max:"64"`
+	// Whether a batch that is sent again is in the log once and in its place; needs acks all and in_flight of at most 5.
+	Idempotent quantity.Choice `yaml:"idempotent" default:"no" oneof:"no|yes"`
 	// How often a batch is sent again.
 	Retries quantity.Counts `yaml:"retries" default:"unlimited" min:"0" max:"unlimited"`
 	// Pause before a batch is sent again.

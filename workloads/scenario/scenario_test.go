@@ -68,7 +68,7 @@ func shipped(t *testing.T) []string {
 		require.NoError(t, err)
 		out = append(out, string(text))
 	}
-	require.GreaterOrEqual(t, len(out), 10)
+	require.NotEmpty(t, out)
 	return out
 }
 

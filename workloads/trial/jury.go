@@ -37,7 +37,7 @@ func (r *run) promise() *oracle.Promise {
 	p.SessionSlack = 2*t.Coordinators.Tick.V().D() + time.Second
 	for _, m := range r.sc.Machines(r.seed) {
 		if c := m.Producer; c != nil {
-			p.Producers = append(p.Producers, oracle.Producer{Name: m.Name, Acks: ackValues[c.Acks.V()], Ordered: c.InFlight.V() == 1})
+			p.Producers = append(p.Producers, oracle.Producer{Name: m.Name, Acks: ackValues[c.Acks.V()], Ordered: c.InFlight.V() == 1 || c.Idempotent.V() == "yes", Idempotent: c.Idempotent.V() == "yes"})
 		}
 	}
 	for i := range t.Groups {

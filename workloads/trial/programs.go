@@ -81,7 +81,7 @@ func (r *run) produce(p *running, index int, c *scenario.Producer) error {
 		Brokers: r.brokerAddrs(), ClientID: p.Name(), Acks: ackValues[c.Acks.V()],
 		BatchBytes: int(c.Batch.V()), BatchRecords: int(unlimited(int64(c.BatchRecords.V()), 0)), Linger: c.Linger.V().D(), BufferBytes: int(c.Buffer.V()),
 		Retries: retries(int64(c.Retries.V())), RetryBackoff: c.RetryBackoff.V().D(), RequestTimeout: c.RequestTimeout.V().D(),
-		DeliveryTimeout: c.DeliveryTimeout.V().D(), MaxInFlight: int(c.InFlight.V()), MetadataMaxAge: time.Second, Compression: codecs[c.Compression.V()], Tap: kafka,
+		DeliveryTimeout: c.DeliveryTimeout.V().D(), MaxInFlight: int(c.InFlight.V()), Idempotent: c.Idempotent.V() == "yes", MetadataMaxAge: time.Second, Compression: codecs[c.Compression.V()], Tap: kafka,
 	}
 	if c.Partitioner.V() == "random" {
 		cfg.Partitioner = producer.Random
