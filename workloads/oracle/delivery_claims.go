@@ -205,7 +205,7 @@ func (d *Delivery) reset(e *history.Event) {
 	switch {
 	case to <= from:
 		// Back: its position was beyond the end. What is below the floor is not owed again, but may come.
-		if c != nil && (from > s.part.end || s.part.anew(to)) {
+		if c != nil && (from > s.part.end || s.part.anew(to) || s.part.several && s.part.anew(from)) {
 			c.floor = min(c.floor, to)
 		}
 	case s.group.Reset == Largest && from < start && c != nil && c != &s.claims[len(s.claims)-1]:
@@ -403,7 +403,7 @@ func (d *Delivery) lagging() []string {
 			}
 			for i := range s.claims {
 				c := &s.claims[i]
-				switch at, start := c.position(), d.logStart(p); {
+				switch at, start := c.position(), d.servedFrom(p); {
 				case at < 0:
 					out = append(out, c.consumer+" owns "+s.seat.String()+" but reads from nowhere: nothing was committed, and it has not reset; the log has "+itoa(start)+" to "+itoa(p.visible))
 				case at < start:
