@@ -10,25 +10,37 @@ type api struct {
 	least, most int16
 	// handle answers a decoded request; an error ends the connection. nil: the connection has a path for it.
 	handle func(*conn, kmsg.Request) (kmsg.Response, error)
+	// keeps: what the request holds may be kept when it is answered.
+	keeps bool
 }
 
 // apis is what ApiVersions tells, by key.
 //
 // The oldest versions of Produce are told because librdkafka looks for them (KAFKA-18659), though the message formats that they were made for are refused.
-// Without FindCoordinator there are no coordinator groups.
 var apis []api
 
 func init() { // a literal would refer to itself through ApiVersions
 	apis = []api{
-		{0, 0, 13, nil},
-		{1, 4, 18, nil},
-		{2, 1, 10, handles((*conn).listOffsets)},
-		{3, 0, 13, handles((*conn).metadata)},
-		{18, 0, 4, handles((*conn).apiVersions)},
-		{19, 0, 7, handles((*conn).createTopics)},
-		{20, 0, 6, handles((*conn).deleteTopics)},
-		{22, 0, 5, handles((*conn).initProducerID)},
-		{32, 0, 4, handles((*conn).describeConfigs)},
+		{0, 0, 13, nil, false},
+		{1, 4, 18, nil, false},
+		{2, 1, 10, handles((*conn).listOffsets), false},
+		{3, 0, 13, handles((*conn).metadata), false},
+		{8, 2, 9, handles((*conn).offsetCommit), true},
+		{9, 1, 9, handles((*conn).offsetFetch), false},
+		{10, 0, 5, handles((*conn).findCoordinator), false},
+		{11, 0, 9, handles((*conn).joinGroup), true},
+		{12, 0, 4, handles((*conn).heartbeat), false},
+		{13, 0, 5, handles((*conn).leaveGroup), true},
+		{14, 0, 5, handles((*conn).syncGroup), true},
+		{15, 0, 5, handles((*conn).describeGroups), false},
+		{16, 0, 5, handles((*conn).listGroups), false},
+		{18, 0, 4, handles((*conn).apiVersions), false},
+		{19, 0, 7, handles((*conn).createTopics), false},
+		{20, 0, 6, handles((*conn).deleteTopics), false},
+		{22, 0, 5, handles((*conn).initProducerID), false},
+		{32, 0, 4, handles((*conn).describeConfigs), false},
+		{42, 0, 2, handles((*conn).deleteGroups), true},
+		{47, 0, 0, handles((*conn).offsetDelete), true},
 	}
 }
 

@@ -47,7 +47,8 @@ type Broker struct {
 	savedHW           string           // the last checkpoint. Of the task that writes it
 	fetchers          map[int32]*fetcher
 	control           control
-	nextProducerID    int64 // ids of idempotent producers from here on, below lastProducerID, are this broker's to give
+	shards            map[int32]*shard // by partition of the offsets topic
+	nextProducerID    int64            // ids of idempotent producers from here on, below lastProducerID, are this broker's to give
 	lastProducerID    int64
 	views             int // counts what was learnt of brokers, topics and their states
 
@@ -84,7 +85,7 @@ func Start(m machine.Machine, cfg Config) (*Broker, error) {
 	b := &Broker{
 		m: m, cfg: cfg, mu: mu, changed: m.NewCond("broker.changed", mu),
 		rng:   m.Rand("broker"),
-		epoch: -1, cleanSince: -1, fetchers: map[int32]*fetcher{},
+		epoch: -1, cleanSince: -1, fetchers: map[int32]*fetcher{}, shards: map[int32]*shard{},
 		topics: map[string]*topic{}, byID: map[topicID]*topic{}, unreadable: map[string]bool{},
 	}
 	b.waits.mu = m.NewMutex("broker.waits")
@@ -177,6 +178,9 @@ func (b *Broker) Stop() error {
 	b.mu.Unlock()
 
 	b.listener.Close()
+	for _, s := range b.allShards() {
+		s.end() // whoever waits for others to join is sent away
+	}
 	hasty := b.m.Failpoint("fault/broker/stop-hasty")
 	b.endConns(hasty)
 	b.m.Failpoint("fault/broker/stop-slow")

@@ -37,6 +37,8 @@ var (
 	codeInvalidRecord            = kerr.InvalidRecord.Code
 	codeUnknownTopicID           = kerr.UnknownTopicID.Code
 	codeNotEnoughReplicas        = kerr.NotEnoughReplicas.Code
+	codeNotCoordinator           = kerr.NotCoordinator.Code
+	codeCoordinatorNotAvailable  = kerr.CoordinatorNotAvailable.Code
 	codeUnknownProducerID        = kerr.UnknownProducerID.Code
 	codeOutOfOrderSequence       = kerr.OutOfOrderSequenceNumber.Code
 	codeDuplicateSequence        = kerr.DuplicateSequenceNumber.Code

@@ -28,6 +28,11 @@ type Config struct {
 	Replicas   int   // of these (default 1)
 	LeastISR   int   // in-sync replicas that acks=all needs, of topics without min.insync.replicas (default 1)
 
+	// OffsetsPartitions of the topic that keeps the groups' offsets, when it is made (default 50).
+	OffsetsPartitions int32
+	MinGroupSession   time.Duration // least session time-out that a member may ask for (default 6 s)
+	GroupDelay        time.Duration // an empty group waits so long for more members before its first rebalance (default 3 s; negative: not at all)
+
 	// ReplicaLag is how long a follower may be behind before its leader takes it out of the in-sync replicas (default 10 s).
 	ReplicaLag time.Duration
 	// PreferredInterval is how often the controller gives partitions back to their preferred leaders (default 5 min).
@@ -85,8 +90,16 @@ func (c Config) withDefaults(machineName string) (Config, error) {
 	orDuration(&c.RetentionInterval, 5*time.Minute)
 	orDuration(&c.MaxFetchWait, 5*time.Minute)
 	orDuration(&c.IdleTimeout, 10*time.Minute)
+	orDuration(&c.MinGroupSession, 6*time.Second)
+	if c.GroupDelay == 0 {
+		c.GroupDelay = 3 * time.Second
+	}
+	c.GroupDelay = max(c.GroupDelay, 0)
 	orDuration(&c.ReplicaLag, 10*time.Second)
 	orDuration(&c.PreferredInterval, 5*time.Minute)
+	if c.OffsetsPartitions <= 0 {
+		c.OffsetsPartitions = 50
+	}
 	orInt(&c.Replicas, 1)
 	orInt(&c.LeastISR, 1)
 	orInt(&c.MaxRequestBytes, 100<<20)

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -20,13 +21,14 @@ var (
 
 // conn is a client's connection. All fields belong to its task.
 type conn struct {
-	b       *Broker
-	nc      net.Conn
-	r       *bufio.Reader
-	frame   []byte        // the request being handled; what is decoded from it refers to it
-	out     []byte        // the response being built
-	idleBy  time.Duration // uptime of the deadline that is set
-	replies *replies      // produce responses that wait; nil until there is one
+	clientID []byte // of the request that is handled; part of its frame
+	b        *Broker
+	nc       net.Conn
+	r        *bufio.Reader
+	frame    []byte        // the request being handled; what is decoded from it refers to it
+	out      []byte        // the response being built
+	idleBy   time.Duration // uptime of the deadline that is set
+	replies  *replies      // produce responses that wait; nil until there is one
 
 	spare      *reply // for the next produce request
 	produceReq kmsg.ProduceRequest
@@ -169,6 +171,10 @@ func (c *conn) handle(frame []byte) error {
 		return c.fetchRecords(h, rest)
 	}
 	c.b.m.Work(machine.Work{Requests: 1, Copied: int64(len(frame)), Syscalls: 2})
+	c.clientID = h.ClientID
+	if a.keeps {
+		rest = bytes.Clone(rest) // the frame's memory is that of the next request, too
+	}
 	req := kmsg.RequestForKey(h.Key)
 	req.SetVersion(h.Version)
 	if err := wire.Decode(req, rest); err != nil {

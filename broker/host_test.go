@@ -61,7 +61,7 @@ func (x *real) boot(id int) {
 		port = -1
 	}
 	b, err := broker.Start(m, broker.Config{
-		ID: int32(id), Port: port, AdvertisedHost: "127.0.0.1", Coord: []string{x.coord}, AutoCreateTopics: true,
+		ID: int32(id), Port: port, AdvertisedHost: "127.0.0.1", Coord: []string{x.coord}, AutoCreateTopics: true, OffsetsPartitions: 4, GroupDelay: -1,
 		Log: log.Config{FlushInterval: 5 * time.Millisecond},
 	})
 	require.NoError(x.t, err)
@@ -307,4 +307,56 @@ func TestRealBrokersDoNotShareAPort(t *testing.T) {
 	defer m.Shutdown()
 	_, err = broker.Start(m, broker.Config{ID: 2, Port: x.ports[1], Coord: []string{x.coord}})
 	require.ErrorContains(t, err, "address already in use")
+}
+
+// Real clients form a group: it is balanced over its members, goes on from its commits after the coordinator was restarted, and tools see it.
+func TestRealClientGroup(t *testing.T) {
+	x := newReal(t, 2)
+	ctx := withTimeout(t)
+	producer := x.client(kgo.AllowAutoTopicCreation(), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
+	send := func(from, n int) {
+		var records []*kgo.Record
+		for i := range n {
+			records = append(records, &kgo.Record{Topic: "auto", Value: []byte(fmt.Sprint("value", from+i))})
+		}
+		require.NoError(t, producer.ProduceSync(ctx, records...).FirstErr())
+	}
+	send(0, 50)
+	join := func() *kgo.Client {
+		return x.client(kgo.ConsumerGroup("readers"), kgo.ConsumeTopics("auto"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+			kgo.SessionTimeout(6*time.Second), kgo.HeartbeatInterval(200*time.Millisecond), kgo.DisableAutoCommit())
+	}
+	got := map[string]int{}
+	read := func(n int, clients ...*kgo.Client) {
+		for len(got) < n {
+			for _, cl := range clients {
+				poll, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+				fetches := cl.PollFetches(poll)
+				cancel()
+				fetches.EachRecord(func(r *kgo.Record) { got[string(r.Value)]++ })
+				require.NoError(t, cl.CommitUncommittedOffsets(ctx))
+			}
+			require.NoError(t, ctx.Err(), "%d of %d", len(got), n)
+		}
+	}
+	a := join()
+	read(50, a)
+	b := join()
+	send(50, 50)
+	read(100, a, b)
+	a.Close()
+	send(100, 50)
+	read(150, b)
+	b.Close()
+	for v, n := range got {
+		require.Equal(t, 1, n, v)
+	}
+	for id := range x.ports {
+		x.stop(id)
+		x.boot(id)
+	}
+	send(150, 10)
+	c := join()
+	read(160, c)
+	require.Equal(t, 1, got["value0"], "committed records do not come again")
 }

@@ -135,6 +135,9 @@ func (b *Broker) setTopic(name string, t *topic) error {
 	if old != nil && t != nil && t.id == old.id && len(t.replicas) > len(old.replicas) {
 		b.m.Mark("mark/broker/topic-grew")
 	}
+	if old != nil && (t == nil || t.id != old.id) {
+		b.forgetTopic(name)
+	}
 	if len(drop) > 0 {
 		b.m.Mark("mark/broker/topic-dropped")
 		b.m.Trace(machine.Event{Kind: machine.TopicRemoved, Subject: name})
@@ -167,6 +170,9 @@ func (b *Broker) setTopic(name string, t *topic) error {
 	}
 	if t.replicated() {
 		b.assumeRoles(t)
+	}
+	if t.name == offsetsTopic {
+		b.arrangeShards(t)
 	}
 	return nil
 }

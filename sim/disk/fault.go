@@ -297,22 +297,27 @@ func (a *active) draw(path string) *rand.Rand {
 
 // verdict is what the faults have decided about one operation.
 type verdict struct {
-	op        Ops
-	path      string
 	err       error
 	delay     time.Duration
-	count     int       // bytes it may move
-	misdirect *active   // not nil: the first page goes astray,
-	astray    int64     // to this one
-	lie       bool      // success is reported and nothing becomes durable
-	stalls    []*active // it waits until all of these are healed
-	judged    int64     // faults up to this one have judged it
+	count     int     // bytes it may move
+	misdirect *active // not nil: the first page goes astray,
+	astray    int64   // to this one
+	lie       bool    // success is reported and nothing becomes durable
+	stall     *stall  // not nil: it waits
+}
+
+// stall is what holds an operation.
+type stall struct {
+	op     Ops
+	path   string
+	by     []*active // all of these must be healed
+	judged int64     // faults up to this one have judged the operation
 }
 
 // judge asks every fault in force about an operation that begins, once each, whatever the others say. Of a write, page is the first one and pages
 // is how many the file has; both are 0 for other operations.
 func (v *view) judge(op Ops, path string, count int, page, pages int64) verdict {
-	c := verdict{op: op, path: path, count: count}
+	c := verdict{count: count}
 	if len(v.m.faults) == 0 {
 		return c
 	}
@@ -351,30 +356,33 @@ func (v *view) judge(op Ops, path string, count int, page, pages int64) verdict 
 		case Lie:
 			c.lie = true
 		case Stall:
-			c.stalls = append(c.stalls, a)
+			if c.stall == nil {
+				c.stall = &stall{op: op, path: path, judged: v.m.faultSeq}
+			}
+			c.stall.by = append(c.stall.by, a)
 		}
 		a.hit(h)
 	}
-	c.judged = v.m.faultSeq
 	return c
 }
 
 // hold blocks while a fault stalls the operation. A stall that was injected meanwhile holds it too.
 func (v *view) hold(c *verdict) {
-	for len(c.stalls) > 0 {
-		a := c.stalls[0]
-		for !a.healed {
+	if c.stall == nil {
+		return
+	}
+	for s := c.stall; len(s.by) > 0; s.by = s.by[1:] {
+		for a := s.by[0]; !a.healed; {
 			a.held = append(a.held, v.w.Waker())
 			v.w.Park()
 		}
-		c.stalls = c.stalls[1:]
 		for _, a := range v.m.faults {
-			if a.Kind == Stall && a.seq > c.judged && a.hits(c.op, c.path) {
-				a.hit(Hit{At: v.w.Now(), Op: c.op, Path: c.path})
-				c.stalls = append(c.stalls, a)
+			if a.Kind == Stall && a.seq > s.judged && a.hits(s.op, s.path) {
+				a.hit(Hit{At: v.w.Now(), Op: s.op, Path: s.path})
+				s.by = append(s.by, a)
 			}
 		}
-		c.judged = v.m.faultSeq
+		s.judged = v.m.faultSeq
 	}
 	if c.misdirect != nil && c.misdirect.healed {
 		c.misdirect = nil

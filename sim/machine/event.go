@@ -26,6 +26,7 @@ const (
 	HighWatermark = "log.committed"
 	// StateDecided by the controller. Subject t/p. Detail: why. A: leader, B: leader epoch, C: controller epoch
 	StateDecided      = "controller.decided"
+	GroupChanged      = "group.changed"      // a coordinator group. Subject: group. Detail: its state. A: generation, B: members
 	ControllerElected = "controller.elected" // A: broker, B: controller epoch
 	TopicRemoved      = "topic.removed"      // this broker dropped its logs of a deleted topic. Subject: topic
 

@@ -20,7 +20,7 @@ import (
 //
 // Not verified: that the active segment rolls by the age of its first record; topics whose policy the promise does not tell.
 //
-// Beyond the atlas ([Ruins]): logs on a ruined disk are not judged.
+// Beyond the atlas ([Ruins]): of logs on a ruined disk only that none goes as a whole is judged: what cannot be read is no reason to remove it.
 type Retention struct {
 	Findings
 	// Within bounds how long a segment may stay when nothing disturbs: it must cover a round of the broker's retention task. 0: not judged.
@@ -121,6 +121,9 @@ func (o *Retention) removed(l *diskLog, s *segmentScan) {
 		}
 		o.Violate(o.disks.now(), Retain, "%s on %s: %s was removed, but %s", l.place, l.on.machine, what, fmt.Sprintf(format, args...))
 	}
+	if l.replicated && (last && i > 0 && s.base >= l.committed || l.restarts(whole.next())) {
+		return // the end of a replica is cut off, or it begins anew: Recoveries judges that
+	}
 	if !l.open {
 		// The log is being opened, and may be in any state that a crash can leave.
 		if len(whole.batches) == 0 || len(older) > 0 && o.behindDamage(l, i) {
@@ -137,8 +140,8 @@ func (o *Retention) removed(l *diskLog, s *segmentScan) {
 		tell("it is the active one")
 	case len(older) > 0:
 		tell("an older one, %d, is still there", older[0].base)
-	case l.open && whole.next() > l.visible:
-		tell("only what lies below %d is visible", l.visible)
+	case l.open && whole.next() > l.shown():
+		tell("only what lies below %d is visible", l.shown())
 	default:
 		if why := o.keeps(l, &whole); why != "" {
 			tell("%s", why)
@@ -235,7 +238,7 @@ func (o *Retention) look(l *diskLog) {
 // records are visible and too old.
 func (o *Retention) due(l *diskLog) *segmentScan {
 	live := l.live()
-	if !l.open || l.failed || len(live) == 0 || o.topics[l.topic] == nil || live[0].next() > l.visible {
+	if !l.open || l.failed || len(live) == 0 || o.topics[l.topic] == nil || live[0].next() > min(l.visible, l.shown()) {
 		return nil
 	}
 	s := live[0]

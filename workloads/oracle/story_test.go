@@ -26,6 +26,7 @@ import (
 //	b1#2 broker.up - - 1                 of its second incarnation
 //	crash b1, power b1, wipe b1, start b1, pause b1, resume b1, exit b1 reason
 //	fault 1 text, healed 1 text, phase heal
+//	ruin 1 b1 bytes, mend 1 b1 bytes     also: flushes, wire
 //	c1 call set=data /path 7 1s 2s ok    an operation of session 7 from 1s to 2s: ok, refused or lost
 //	request c1 1s                        a request to a broker that began then
 //	refused b1 t/0 56                    a fetch from machine b1 gets this error code
@@ -120,8 +121,11 @@ func (s *story) duration(text string) time.Duration {
 
 func (s *story) trace(who history.Who, kind, subject, detail string, n ...string) {
 	e := machine.Event{Kind: kind, Subject: subject, Detail: strings.ReplaceAll(detail, "_", " ")}
-	if detail == "-" {
+	switch {
+	case detail == "-":
 		e.Detail = ""
+	case detail[0] == '{':
+		e.Detail = detail // JSON has names with an underscore
 	}
 	for i, v := range n {
 		*[]*int64{&e.A, &e.B, &e.C}[i] = s.num(v)
@@ -213,6 +217,10 @@ func (s *story) event(w []string) {
 		r.FaultInjected("", int(s.num(w[1])), strings.Join(w[2:], " "))
 	case "healed":
 		r.FaultHealed("", int(s.num(w[1])), strings.Join(w[2:], " "))
+	case "ruin":
+		r.MachineRuined(w[2], int(s.num(w[1])), w[3])
+	case "mend":
+		r.MachineMended(w[2], int(s.num(w[1])), w[3])
 	case "phase":
 		for p := history.Load; p <= history.End; p++ {
 			if p.String() == w[1] {

@@ -30,9 +30,9 @@ func (r *run) promise() *oracle.Promise {
 			p.Coord = append(p.Coord, n.name)
 		case roleBroker:
 			p.Brokers = append(p.Brokers, n.name)
-			if n.spare {
-				p.Spare = append(p.Spare, n.name)
-			}
+		}
+		if n.spare {
+			p.Spare = append(p.Spare, n.name)
 		}
 		p.SessionTimeout = max(p.SessionTimeout, n.session)
 	}
@@ -58,6 +58,7 @@ func (r *run) promise() *oracle.Promise {
 		p.Topics = append(p.Topics, oracle.Topic{
 			Name: t.Topics[i].Name, Partitions: int32(t.Topics[i].Partitions.V()), SegmentBytes: c.SegmentBytes,
 			RetentionTime: c.RetentionTime, RetentionBytes: c.RetentionBytes,
+			Replicas: int(t.Topics[i].Replicas.V()), MinISR: int(t.Topics[i].MinISR.V()), Unclean: t.Topics[i].Unclean.V() == "yes",
 		})
 	}
 	for i := range r.sc.Faults {
@@ -76,7 +77,8 @@ func (r *run) promise() *oracle.Promise {
 // empanel lets the oracles watch.
 func (r *run) empanel() {
 	p := r.promise()
-	r.rec.Attach(p.Ruins)
+	r.ruins = p.Ruins
+	r.rec.Attach(r.ruins)
 	disks := oracle.NewDisks(p, r.w.Now)
 	r.jury, r.delivery = oracle.New(p, disks)
 	for _, n := range r.of(roleBroker) {

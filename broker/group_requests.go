@@ -1,0 +1,244 @@
+package broker
+
+import (
+	"slices"
+	"time"
+
+	"faultline/broker/group"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// The requests of consumer groups. A connection handles one request at a time, so a join or a sync that waits holds up only its own client.
+
+// inGroup hands a request to the coordinator of its group; refused makes the answer of a broker that is not.
+func inGroup[Req kmsg.Request, Resp kmsg.Response](c *conn, id string, req Req, refused func(code int16) Resp, call func(co *group.Coordinator, now group.Time, ref group.Ref)) (Resp, error) {
+	s, code := c.b.shardOf(id)
+	if code != 0 {
+		return refused(code), nil
+	}
+	return s.ask(call).(Resp), nil
+}
+
+func (c *conn) joinGroup(req *kmsg.JoinGroupRequest) (*kmsg.JoinGroupResponse, error) {
+	refused := func(code int16) *kmsg.JoinGroupResponse {
+		r := kmsg.NewPtrJoinGroupResponse()
+		r.ErrorCode = code
+		return r
+	}
+	from := group.Client{ID: string(c.clientID), Host: c.nc.RemoteAddr().String()}
+	return inGroup(c, req.Group, req, refused, func(co *group.Coordinator, now group.Time, ref group.Ref) { co.Join(now, ref, from, req) })
+}
+
+func (c *conn) syncGroup(req *kmsg.SyncGroupRequest) (*kmsg.SyncGroupResponse, error) {
+	refused := func(code int16) *kmsg.SyncGroupResponse {
+		r := kmsg.NewPtrSyncGroupResponse()
+		r.ErrorCode = code
+		return r
+	}
+	return inGroup(c, req.Group, req, refused, func(co *group.Coordinator, now group.Time, ref group.Ref) { co.Sync(now, ref, req) })
+}
+
+func (c *conn) heartbeat(req *kmsg.HeartbeatRequest) (*kmsg.HeartbeatResponse, error) {
+	refused := func(code int16) *kmsg.HeartbeatResponse {
+		r := kmsg.NewPtrHeartbeatResponse()
+		r.ErrorCode = code
+		return r
+	}
+	return inGroup(c, req.Group, req, refused, func(co *group.Coordinator, now group.Time, ref group.Ref) { co.Heartbeat(now, ref, req) })
+}
+
+func (c *conn) leaveGroup(req *kmsg.LeaveGroupRequest) (*kmsg.LeaveGroupResponse, error) {
+	refused := func(code int16) *kmsg.LeaveGroupResponse {
+		r := kmsg.NewPtrLeaveGroupResponse()
+		r.ErrorCode = code
+		return r
+	}
+	return inGroup(c, req.Group, req, refused, func(co *group.Coordinator, now group.Time, ref group.Ref) { co.Leave(now, ref, req) })
+}
+
+func (c *conn) offsetCommit(req *kmsg.OffsetCommitRequest) (*kmsg.OffsetCommitResponse, error) {
+	refused := func(code int16) *kmsg.OffsetCommitResponse {
+		r := kmsg.NewPtrOffsetCommitResponse()
+		for _, t := range req.Topics {
+			rt := kmsg.NewOffsetCommitResponseTopic()
+			rt.Topic = t.Topic
+			for _, p := range t.Partitions {
+				rp := kmsg.NewOffsetCommitResponseTopicPartition()
+				rp.Partition, rp.ErrorCode = p.Partition, code
+				rt.Partitions = append(rt.Partitions, rp)
+			}
+			r.Topics = append(r.Topics, rt)
+		}
+		return r
+	}
+	return inGroup(c, req.Group, req, refused, func(co *group.Coordinator, now group.Time, ref group.Ref) { co.Commit(now, ref, req) })
+}
+
+func (c *conn) offsetDelete(req *kmsg.OffsetDeleteRequest) (*kmsg.OffsetDeleteResponse, error) {
+	refused := func(code int16) *kmsg.OffsetDeleteResponse {
+		r := kmsg.NewPtrOffsetDeleteResponse()
+		r.ErrorCode = code
+		return r
+	}
+	return inGroup(c, req.Group, req, refused, func(co *group.Coordinator, now group.Time, ref group.Ref) { co.DeleteOffsets(now, ref, req) })
+}
+
+// offsetFetch tells committed offsets, of one group (versions below 8) or of several.
+func (c *conn) offsetFetch(req *kmsg.OffsetFetchRequest) (*kmsg.OffsetFetchResponse, error) {
+	resp := kmsg.NewPtrOffsetFetchResponse()
+	if req.Version >= 8 {
+		for i := range req.Groups {
+			resp.Groups = append(resp.Groups, c.fetchOffsets(&req.Groups[i]))
+		}
+		return resp, nil
+	}
+	one := kmsg.NewOffsetFetchRequestGroup()
+	one.Group = req.Group
+	for _, t := range req.Topics {
+		rt := kmsg.NewOffsetFetchRequestGroupTopic()
+		rt.Topic, rt.Partitions = t.Topic, t.Partitions
+		one.Topics = append(one.Topics, rt)
+	}
+	if req.Topics != nil && one.Topics == nil {
+		one.Topics = []kmsg.OffsetFetchRequestGroupTopic{}
+	}
+	g := c.fetchOffsets(&one)
+	resp.ErrorCode = g.ErrorCode
+	for _, t := range g.Topics {
+		rt := kmsg.NewOffsetFetchResponseTopic()
+		rt.Topic = t.Topic
+		for _, p := range t.Partitions {
+			rp := kmsg.NewOffsetFetchResponseTopicPartition()
+			rp.Partition, rp.Offset, rp.LeaderEpoch, rp.Metadata, rp.ErrorCode = p.Partition, p.Offset, p.LeaderEpoch, p.Metadata, p.ErrorCode
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		resp.Topics = append(resp.Topics, rt)
+	}
+	return resp, nil
+}
+
+func (c *conn) fetchOffsets(req *kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetchResponseGroup {
+	s, code := c.b.shardOf(req.Group)
+	if code != 0 {
+		g := kmsg.NewOffsetFetchResponseGroup()
+		g.Group, g.ErrorCode = req.Group, code
+		return g
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.co.Fetch(req)
+}
+
+func (c *conn) describeGroups(req *kmsg.DescribeGroupsRequest) (*kmsg.DescribeGroupsResponse, error) {
+	resp := kmsg.NewPtrDescribeGroupsResponse()
+	for _, id := range req.Groups {
+		s, code := c.b.shardOf(id)
+		if code != 0 {
+			g := kmsg.NewDescribeGroupsResponseGroup()
+			g.Group, g.ErrorCode = id, code
+			resp.Groups = append(resp.Groups, g)
+			continue
+		}
+		s.mu.Lock()
+		resp.Groups = append(resp.Groups, s.co.Describe(id))
+		s.mu.Unlock()
+	}
+	return resp, nil
+}
+
+func (c *conn) listGroups(req *kmsg.ListGroupsRequest) (*kmsg.ListGroupsResponse, error) {
+	resp := kmsg.NewPtrListGroupsResponse()
+	for _, s := range c.b.allShards() {
+		s.mu.Lock()
+		groups, code := s.co.List(req.StatesFilter, req.TypesFilter)
+		s.mu.Unlock()
+		if code != 0 {
+			resp.ErrorCode = code
+		}
+		resp.Groups = append(resp.Groups, groups...)
+	}
+	return resp, nil
+}
+
+func (c *conn) deleteGroups(req *kmsg.DeleteGroupsRequest) (*kmsg.DeleteGroupsResponse, error) {
+	resp := kmsg.NewPtrDeleteGroupsResponse()
+	for _, id := range req.Groups {
+		s, code := c.b.shardOf(id)
+		if code != 0 {
+			g := kmsg.NewDeleteGroupsResponseGroup()
+			g.Group, g.ErrorCode = id, code
+			resp.Groups = append(resp.Groups, g)
+			continue
+		}
+		one := s.ask(func(co *group.Coordinator, now group.Time, ref group.Ref) { co.DeleteGroup(now, ref, id, req.Version) })
+		resp.Groups = append(resp.Groups, one.(*kmsg.DeleteGroupsResponse).Groups...)
+	}
+	return resp, nil
+}
+
+// allShards lists the shards here by partition.
+func (b *Broker) allShards() []*shard {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []*shard
+	for _, s := range b.shards { // order: sorted below
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(x, y *shard) int { return int(x.p.id) - int(y.p.id) })
+	return out
+}
+
+// Coordinators are asked for by group.
+const coordinatorOfGroup = 0
+
+// findCoordinator tells which broker coordinates a group. The first question makes the offsets topic.
+func (c *conn) findCoordinator(req *kmsg.FindCoordinatorRequest) (*kmsg.FindCoordinatorResponse, error) {
+	resp := kmsg.NewPtrFindCoordinatorResponse()
+	keys := req.CoordinatorKeys
+	if req.Version < 4 {
+		keys = []string{req.CoordinatorKey}
+	}
+	for _, key := range keys {
+		rc := kmsg.NewFindCoordinatorResponseCoordinator()
+		rc.Key, rc.NodeID = key, -1
+		if req.CoordinatorType != coordinatorOfGroup {
+			rc.ErrorCode = codeInvalidRequest
+		} else if l, ok := c.b.coordinator(key); ok {
+			rc.NodeID, rc.Host, rc.Port = l.id, l.host, l.port
+		} else {
+			rc.ErrorCode = codeCoordinatorNotAvailable
+		}
+		resp.Coordinators = append(resp.Coordinators, rc)
+	}
+	if req.Version < 4 {
+		rc := &resp.Coordinators[0]
+		resp.ErrorCode, resp.NodeID, resp.Host, resp.Port = rc.ErrorCode, rc.NodeID, rc.Host, rc.Port
+		resp.Coordinators = nil
+	}
+	return resp, nil
+}
+
+// coordinator is the broker that leads the group's partition of the offsets topic.
+func (b *Broker) coordinator(id string) (liveBroker, bool) {
+	b.mu.Lock()
+	t := b.topics[offsetsTopic]
+	copies := min(3, len(b.live))
+	b.mu.Unlock()
+	if t == nil {
+		b.createTopic(newTopic{name: offsetsTopic, partitions: b.cfg.OffsetsPartitions, copies: max(copies, 1),
+			settings: []setting{{"retention.ms", "-1"}}}, b.m.Uptime()+5*time.Second)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t = b.topics[offsetsTopic]; t == nil {
+		return liveBroker{}, false
+	}
+	leader, _ := t.leader(int(group.PartitionOf(id, int32(len(t.replicas)))))
+	live := b.liveLocked()
+	i := slices.IndexFunc(live, func(l liveBroker) bool { return l.id == leader })
+	if i < 0 {
+		return liveBroker{}, false
+	}
+	return live[i], true
+}
