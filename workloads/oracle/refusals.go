@@ -15,7 +15,7 @@ import (
 //
 // Verified: a broker answers produce, fetch or list-offsets requests with a storage error only when its disk can have failed it. That is: a fault that makes
 // disk operations fail, or leaves no space, or a misfortune of the programs, is active or ended at most refusedWithin before the request began; or one of the machine's logs was fenced not
-// longer ago; or its disk is ruined, or too small (Promise.Small). Reads and writes that move fewer bytes than asked, slow disks, crashes and losses of power explain nothing: a log that is whole can be read.
+// longer ago; or its disk was ever ruined, or is too small (Promise.Small). Reads and writes that move fewer bytes than asked, slow disks, crashes and losses of power explain nothing: a log that is whole can be read.
 //
 // Not verified: other errors, which say that the broker is not the right one or not ready; what clients do about it.
 type Refusals struct {
@@ -97,21 +97,21 @@ func (r *Refusals) answered(e *history.Event, what, topic string, partition int3
 	}
 	broker, _, _ := strings.Cut(e.Kafka.Broker, ":")
 	at := place{topic, partition}
-	if key := broker + " " + at.String(); !r.told[key] && !r.explained(broker, e.Kafka.Start, e.At) {
+	if key := broker + " " + at.String(); !r.told[key] && !r.explained(broker, e.Kafka.Start) {
 		r.told[key] = true
 		r.Violate(e.At, Live, "%s refused a %s request for %s with a storage error, though its disk did not fail", broker, what, at)
 	}
 }
 
-// explained tells whether the machine's disk may have failed a request that began at start and was answered at now.
-func (r *Refusals) explained(machine string, start, now time.Duration) bool {
+// explained tells whether the machine's disk may have failed a request that began at start.
+func (r *Refusals) explained(machine string, start time.Duration) bool {
 	if r.promise.Small || len(r.faults) > 0 || r.until >= 0 && start <= r.until+refusedWithin {
 		return true
 	}
 	if at, ok := r.fenced[machine]; ok && start <= at+refusedWithin {
 		return true
 	}
-	return r.promise.Ruins.Lately(machine, now, refusedWithin)
+	return r.promise.Ruins.Hurt(machine)
 }
 
 // Finish implements [Oracle].
