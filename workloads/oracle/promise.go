@@ -33,6 +33,9 @@ type Promise struct {
 	// Late is how old a record may be when a group has processed it, from Sent to Processed. 0: not judged.
 	Late time.Duration
 
+	// Small: the machines' disks may get full without any fault.
+	Small bool
+
 	// Ruins are what faults beyond the atlas have taken of this so far. nil: no plan can.
 	Ruins *Ruins
 

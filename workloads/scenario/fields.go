@@ -73,8 +73,8 @@ type Brokers struct {
 
 // Coordinators configures the coordination service.
 type Coordinators struct {
-	// Number of servers. One, until the service is replicated.
-	Count quantity.Counts `yaml:"count" short:"true" default:"1" min:"1" max:"1"`
+	// Number of servers that replicate the registry. It works as long as more than half of them do and reach each other.
+	Count quantity.Choice `yaml:"count" short:"true" default:"1" oneof:"1|3|5"`
 	// How far the wall clock is off at the start; drawn per machine.
 	ClockOffset quantity.Durations `yaml:"clock_offset" default:"0s" min:"-1h" max:"1h" each:"true"`
 	// When a server starts, counted from the start of the world; drawn per machine.

@@ -21,7 +21,7 @@ import (
 func (r *run) programOf(m scenario.Machine) program {
 	switch m.Role {
 	case roleCoord:
-		return r.coordinate
+		return func(p *running) error { return r.coordinate(p, m.Index) }
 	case roleBroker:
 		return func(p *running) error { return r.serve(p, int32(m.Index)) }
 	case roleProducer:
@@ -32,9 +32,9 @@ func (r *run) programOf(m scenario.Machine) program {
 }
 
 // coordinate runs a server of the coordination service.
-func (r *run) coordinate(p *running) error {
+func (r *run) coordinate(p *running, id int) error {
 	c := r.sc.Topology.Coordinators
-	s, err := coord.Start(p, coord.Config{Port: coordPort, DataDir: "coord", TickTime: c.Tick.V().D(), SnapshotEvery: int(c.SnapshotEvery.V())})
+	s, err := coord.Start(p, coord.Config{Port: coordPort, Peers: r.addrs(roleCoord, peerPort), ID: id, DataDir: "coord", TickTime: c.Tick.V().D(), SnapshotEvery: int(c.SnapshotEvery.V())})
 	if err != nil {
 		return err
 	}
