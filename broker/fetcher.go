@@ -238,7 +238,9 @@ func (f *fetcher) take(fl *following, rp *kmsg.FetchResponseTopicPartition) {
 		} else if p.hw > state.End {
 			p.setHW(b.m, state.End)
 		}
-		p.hw = max(p.hw, state.Start)
+		if p.hw < state.Start {
+			p.setHW(b.m, state.Start) // what lies below is committed, or it would not be gone
+		}
 	}
 }
 

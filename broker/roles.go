@@ -87,7 +87,11 @@ func (p *partition) lift(m machine.Machine) {
 // setHW moves the high watermark. Call with mu.
 func (p *partition) setHW(m machine.Machine, hw int64) {
 	p.hw = hw
-	m.Trace(machine.Event{Kind: machine.HighWatermark, Subject: p.name, A: hw, B: int64(p.epoch)})
+	e := machine.Event{Kind: machine.HighWatermark, Subject: p.name, A: hw, B: int64(p.epoch)}
+	if p.leader != nil {
+		e.C = 1
+	}
+	m.Trace(e)
 	p.moved.Broadcast()
 }
 

@@ -178,6 +178,9 @@ func (l *Log) mayBeLost(op *logOp, reads horizon) bool {
 	if op.acks == -1 {
 		return false
 	}
+	if l.several && l.moved {
+		return true
+	}
 	visible := reads.beyond(op.base)
 	return slices.ContainsFunc(l.powerLoss, func(at int64) bool { return op.call <= at && at <= visible })
 }

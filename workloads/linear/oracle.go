@@ -3,7 +3,9 @@ package linear
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"faultline/sim/machine"
 	"faultline/workloads/history"
@@ -16,6 +18,9 @@ import (
 //
 // It needs every request and every operation on the coordination service of all clients, in world time, and what the services
 // trace. What it could not verify is told by [Oracle.Verdicts].
+//
+// Of a topic with several replicas, appends are judged and that all readers find the same batches, not how fresh a read is: a leader that was deposed may answer with what was so before, until it
+// knows. After an unclean election nothing more of the log is verified.
 //
 // Beyond the atlas (oracle.Ruins): a log is verified up to the moment at which its broker's disk, or any wire, is ruined; znodes and committed offsets, unless the
 // registry is.
@@ -30,8 +35,9 @@ type Oracle struct {
 	senderGone bool
 	logs       map[string]*partition
 	byKey      map[placeKey]*partition
-	places     []string // keys of logs, in the order of their appearance
-	retired    []*Log   // of deleted topics
+	places     []string                           // keys of logs, in the order of their appearance
+	retired    []*Log                             // of deleted topics
+	states     map[string][]oracle.PartitionState // of replicated topics
 
 	tree
 
@@ -47,7 +53,7 @@ type partition struct {
 
 // New judges by the promise's roles and modes.
 func New(p *oracle.Promise) *Oracle {
-	o := &Oracle{promise: p, services: map[string]bool{}, senders: map[string]bool{}, logs: map[string]*partition{}, byKey: map[placeKey]*partition{}}
+	o := &Oracle{promise: p, services: map[string]bool{}, senders: map[string]bool{}, logs: map[string]*partition{}, byKey: map[placeKey]*partition{}, states: map[string][]oracle.PartitionState{}}
 	for _, list := range [][]string{p.Brokers, p.Coord} {
 		for _, m := range list {
 			o.services[m] = true
@@ -73,6 +79,7 @@ func (o *Oracle) Observe(e *history.Event) {
 	case history.Traced:
 		if slices.Contains(o.promise.Coord, e.Machine) {
 			o.tree.traced(e)
+			o.stateTraced(e)
 			return
 		}
 		o.brokerTraced(e)
@@ -126,14 +133,49 @@ func (o *Oracle) brokerTraced(e *history.Event) {
 	case machine.TopicRemoved:
 		for _, place := range o.places {
 			p := o.logs[place]
-			if p.broker == e.Machine && topicOf(place) == t.Subject && !p.wiped {
-				o.retired = append(o.retired, p.Log)
-				p.Log = NewLog(place, &o.budget)
-				p.notBefore = int64(e.At)
-				p.crashed = o.retired[len(o.retired)-1].crashed
+			if p.broker == e.Machine && topicOf(place) == t.Subject && !p.wiped && !p.several {
+				o.retire(p, e.At)
 			}
 		}
 	}
+}
+
+// retire begins a new log of the same name.
+func (o *Oracle) retire(p *partition, at time.Duration) {
+	old := p.Log
+	o.retired = append(o.retired, old)
+	p.Log = NewLog(old.name, &o.budget)
+	p.notBefore, p.crashed, p.several = int64(at), old.crashed, old.several
+}
+
+// stateTraced follows who leads the partitions of replicated topics, and their end.
+func (o *Oracle) stateTraced(e *history.Event) {
+	t := &e.Trace
+	topic, ok := oracle.ParseStatePath(t.Subject)
+	if !ok || !o.promise.Replicated(topic) {
+		return
+	}
+	if t.Kind == machine.ZnodeDeleted {
+		delete(o.states, topic)
+		for _, place := range o.places {
+			if p := o.logs[place]; topicOf(place) == topic && !p.wiped {
+				o.retire(p, e.At)
+			}
+		}
+		return
+	}
+	now := oracle.ParseStates(t.Detail)
+	for i, was := range o.states[topic] {
+		if i >= len(now) || now[i].LeaderEpoch <= was.LeaderEpoch {
+			continue
+		}
+		p := o.partition(topic + "/" + strconv.Itoa(i))
+		p.Moved()
+		if was.Unclean(&now[i]) {
+			p.ruin()
+		}
+	}
+	o.states[topic] = now
 }
 
 // topicOf is the topic of "topic/partition".
@@ -143,6 +185,7 @@ func (o *Oracle) partition(place string) *partition {
 	p := o.logs[place]
 	if p == nil {
 		p = &partition{Log: NewLog(place, &o.budget)}
+		p.several = o.promise.Replicated(topicOf(place))
 		p.crashed = o.senderGone
 		if o.promise.Ruins.Records() {
 			p.ruin()

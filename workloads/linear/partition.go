@@ -31,6 +31,8 @@ type Log struct {
 	seen    map[int64]Batch // by base: what clients read
 	fresh   []Batch         // of seen, above start, in the order of reading
 
+	several   bool    // replicas: reads are not judged
+	moved     bool    // another replica led since: it may lack what was acked with acks=1 and not committed
 	powerLoss []int64 // times at which unflushed records may have gone
 	crashed   bool    // a client crashed, so there may be appends that nobody reported
 	logStart  int64   // that a broker told
@@ -116,7 +118,7 @@ func (l *Log) AppendUnknown(who string, call time.Duration, acks int16, b Batch)
 
 // Read tells that a client learnt that the log ends at end.
 func (l *Log) Read(who string, call, ret time.Duration, end int64) {
-	if l.skip(call) {
+	if l.several || l.skip(call) {
 		return
 	}
 	if end < l.start.end {
@@ -160,6 +162,9 @@ func (l *Log) Saw(who string, call, ret time.Duration, b Batch) {
 
 // MayLose tells that the broker lost its page cache, or that a disk error fenced the log: appends acked with acks=1 that nobody saw may be gone.
 func (l *Log) MayLose(at time.Duration) { l.powerLoss = append(l.powerLoss, int64(at)) }
+
+// Moved tells that another replica leads.
+func (l *Log) Moved() { l.moved = true }
 
 // Crashed tells that a client crashed: it may have sent appends that are never reported.
 func (l *Log) Crashed() { l.crashed = true }

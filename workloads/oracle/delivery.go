@@ -28,6 +28,10 @@ import (
 // acks and delivery mode owe it: with acks=1 a power loss or a disk error of the broker may take what was not
 // visible, at-most-once may lose what it committed.
 //
+// Of a topic with several replicas what is visible is what some leader told to be committed. A record with acks=1 is owed once a group has seen it, or while the leader stays: another leader
+// need not have it, and the old one may go on until it knows. After an unclean election, where the topic allows it, the same is true of all records from the
+// new leader's high watermark on, and offsets are given out anew.
+//
 // Beyond the atlas ([Ruins]): a log on a ruined disk may lose any record that was sent before the ruin was over, and give its offset out anew; that a group
 // skips or repeats such offsets is then no violation. What is sent later is owed again, unless the broker refuses to open the log. On a wire that changes bytes nothing is owed. Always held against the run:
 // what is processed was sent, byte for byte, to that topic unless a wire changes bytes.
@@ -44,9 +48,10 @@ type Delivery struct {
 	topics  map[string]*topicLog
 	marks   int // parts numbered so far
 
-	coord applied
-	paths map[string]*seatLog // by "g/t/p"
-	near  [16]*seatLog        // by partition: the seat looked up last
+	coord  applied
+	states map[string][]PartitionState // by the path of its node
+	paths  map[string]*seatLog         // by "g/t/p"
+	near   [16]*seatLog                // by partition: the seat looked up last
 
 	stats Stats
 	steps int
@@ -61,7 +66,7 @@ type Stats struct {
 
 // NewDelivery makes the oracle. disk may be nil: then the brokers' own events say where a log starts.
 func NewDelivery(p *Promise, disk Disk) *Delivery {
-	d := &Delivery{promise: p, disk: disk, topics: map[string]*topicLog{}, paths: map[string]*seatLog{}}
+	d := &Delivery{promise: p, disk: disk, topics: map[string]*topicLog{}, states: map[string][]PartitionState{}, paths: map[string]*seatLog{}}
 	d.Free(p.Ruins.Records)
 	return d
 }
@@ -93,6 +98,7 @@ func (d *Delivery) Observe(e *history.Event) {
 	case history.Traced:
 		d.traced(e)
 	case history.MachineCrashed, history.MachineExited:
+		d.learnt(e.At, e.Machine, nil)
 		d.lose(e.Machine, func(p *partLog) { p.closed = true })
 		if e.Kind == history.MachineExited && e.Text == "" {
 			d.untold(e)
@@ -133,7 +139,7 @@ func (d *Delivery) traced(e *history.Event) {
 	switch t.Kind {
 	case machine.ConsumerHanded:
 		d.handed(e)
-	case machine.LogAppended, machine.LogVisible, machine.LogOpened, machine.LogDeleted, machine.LogTruncated, machine.LogFailed:
+	case machine.LogAppended, machine.LogVisible, machine.LogOpened, machine.LogDeleted, machine.LogTruncated, machine.LogFailed, machine.HighWatermark, machine.LeaderBegan:
 		d.logged(e)
 	case machine.ConsumerClaimed:
 		d.claimed(e)
@@ -170,8 +176,11 @@ func (d *Delivery) registered(e *history.Event) {
 		} else if seat, ok := parseSeatPath(t.Subject, "owners"); ok && t.Kind == machine.ZnodeCreated {
 			s := d.seat(seat)
 			s.floor, s.owned = s.committed, true
+		} else if topic, ok := ParseStatePath(t.Subject); ok {
+			d.decided(e, topic)
 		}
 	case machine.ZnodeDeleted:
+		delete(d.states, t.Subject)
 		if seat, ok := parseSeatPath(t.Subject, "offsets"); ok {
 			d.seat(seat).committed = none
 		} else if topic, ok := parseName(t.Subject, topicsRoot); ok {

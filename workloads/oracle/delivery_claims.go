@@ -208,7 +208,7 @@ func (d *Delivery) reset(e *history.Event) {
 		if from > s.part.end && s.part.ruined() {
 			s.free = max(s.free, s.high)
 		}
-		if c != nil && (from > s.part.end || s.part.anew(to)) {
+		if c != nil && (from > s.part.end || s.part.anew(to) || s.part.several && s.part.anew(from)) {
 			c.floor = min(c.floor, to)
 		}
 	case s.group.Reset == Largest && from < start && c != nil && c != &s.claims[len(s.claims)-1]:
@@ -412,7 +412,7 @@ func (d *Delivery) lagging() []string {
 			}
 			for i := range s.claims {
 				c := &s.claims[i]
-				switch at, start := c.position(), d.logStart(p); {
+				switch at, start := c.position(), d.servedFrom(p); {
 				case at < 0:
 					out = append(out, c.consumer+" owns "+s.seat.String()+" but reads from nowhere: nothing was committed, and it has not reset; the log has "+itoa(start)+" to "+itoa(p.visible))
 				case at < start:

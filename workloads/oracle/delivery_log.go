@@ -29,8 +29,10 @@ type partLog struct {
 	place
 	number  int
 	topic   *topicLog
-	broker  string // machine that has the log
+	broker  string // machine that has the log; of several replicas, that leads
 	closed  bool   // its process stopped, and no later one opened it
+	several bool   // replicas
+	unclean bool   // the next leader need not have what was committed
 	start   int64
 	end     int64 // log end offset
 	visible int64 // first offset that consumers may not see; none: not known
@@ -62,6 +64,7 @@ type loss struct {
 	from  int64         // first offset that was not visible then
 	all   bool          // durable records too
 	below int64         // with all: where the log ended; offsets from from on to there may be given out anew
+	old   string        // machine that led before and may not know yet that it does not any more
 }
 
 // mayHaveLost reports whether a record that was sent and acked at an offset may be gone without breach of promise. What
@@ -93,7 +96,7 @@ func (d *Delivery) part(t *topicLog, partition int32) *partLog {
 	}
 	p := t.parts[partition]
 	if p == nil {
-		p = &partLog{place: place{t.name, partition}, number: d.marks, topic: t, visible: none, sure: math.MaxInt64}
+		p = &partLog{place: place{t.name, partition}, number: d.marks, topic: t, visible: none, sure: math.MaxInt64, several: d.promise.Replicated(t.name)}
 		d.marks++
 		t.parts[partition] = p
 		for i := range d.promise.Groups {
@@ -115,14 +118,14 @@ func (d *Delivery) put(at time.Duration, p *partLog, offset int64, id history.ID
 	}
 	e := p.entries.at(offset)
 	if e.flags != 0 && e.id != id {
-		if e.flags&isLost == 0 && !p.mayHaveLost(true, d.sentAt(e.id), offset) {
+		if e.flags&isLost == 0 && !p.mayHaveLost(!p.several || e.flags&(isDurable|isSeen) != 0, d.sentAt(e.id), offset) {
 			d.Violate(at, Deliver, "offset %d of %v holds record %v (%s) and record %v (%s)", offset, p.place, e.id, e.flags, id, flag)
 		}
 		*e = entry{}
 	}
 	e.id = id
 	e.flags |= flag
-	if flag == isSeen && !p.anew(offset) {
+	if flag == isSeen && (p.several || !p.anew(offset)) {
 		e.flags &^= isLost // it was not lost after all; a ruined disk may have lost what a queue still held
 	}
 }
@@ -145,6 +148,10 @@ func (d *Delivery) logged(e *history.Event) {
 		return
 	}
 	p := d.part(d.topic(pl.topic), pl.partition)
+	if p.several {
+		d.replica(e, p)
+		return
+	}
 	if p.broker != e.Machine {
 		if p.broker = e.Machine; d.promise.Ruins.Decays(p.broker) {
 			p.lose(forever, true, 0)
@@ -168,6 +175,96 @@ func (d *Delivery) logged(e *history.Event) {
 	case machine.LogFailed:
 		p.lose(e.At, false, 0)
 	}
+}
+
+// replica follows what the brokers say of a log with several replicas.
+func (d *Delivery) replica(e *history.Event, p *partLog) {
+	t := &e.Trace
+	switch t.Kind {
+	case machine.LogAppended:
+		p.end = max(p.end, t.B)
+	case machine.LogOpened:
+		p.closed = false
+		p.end, p.visible = max(p.end, t.B), max(p.visible, 0)
+	case machine.LogDeleted:
+		if e.Machine == p.broker {
+			p.start = max(p.start, t.B)
+		}
+	case machine.LogTruncated:
+		d.learnt(e.At, e.Machine, p)
+	case machine.LogFailed:
+		p.lose(e.At, false, 0)
+	case machine.HighWatermark:
+		if t.C == 1 {
+			p.visible = max(p.visible, t.A)
+		} else {
+			d.learnt(e.At, e.Machine, p)
+		}
+	case machine.LeaderBegan:
+		d.moved(e, p)
+	}
+}
+
+// moved notes that another leader begins.
+func (d *Delivery) moved(e *history.Event, p *partLog) {
+	t := &e.Trace
+	d.learnt(e.At, e.Machine, p)
+	if p.unclean {
+		p.unclean = false
+		p.lose(forever, true, min(t.B, t.C))
+		p.losses[len(p.losses)-1].old = p.broker
+	}
+	if p.broker != "" {
+		p.lose(forever, false, 0)
+		p.losses[len(p.losses)-1].old = p.broker
+		if p.broker == e.Machine { // it leads anew, in another epoch: what it appended is there
+			d.learnt(e.At, e.Machine, p)
+		}
+	}
+	p.broker, p.closed = e.Machine, false
+	p.visible = max(p.visible, t.C)
+	if d.promise.Ruins.Decays(p.broker) {
+		p.lose(forever, true, 0)
+	}
+}
+
+// learnt ends the losses that a leader may bring which does not know that it is none any more; of all logs if p is nil.
+func (d *Delivery) learnt(at time.Duration, machine string, p *partLog) {
+	if p == nil {
+		for _, t := range d.topics {
+			for _, p := range t.parts {
+				if p != nil && p.several {
+					d.learnt(at, machine, p)
+				}
+			}
+		}
+		return
+	}
+	for i := range p.losses {
+		if l := &p.losses[i]; l.at == forever && l.old == machine {
+			l.at, l.below = at, p.ends()
+		}
+	}
+}
+
+// decided follows who leads the partitions of a topic.
+func (d *Delivery) decided(e *history.Event, topic string) {
+	was, now := d.states[e.Trace.Subject], ParseStates(e.Trace.Detail)
+	d.states[e.Trace.Subject] = now
+	t := d.promise.topic(topic)
+	for i := range now {
+		if i < len(was) && was[i].Unclean(&now[i]) && t != nil && t.Unclean {
+			d.part(d.topic(topic), int32(i)).unclean = true
+		}
+	}
+}
+
+// servedFrom is the first offset that consumers can have.
+func (d *Delivery) servedFrom(p *partLog) int64 {
+	if p.several && d.disk != nil {
+		return d.disk.LogStartOn(p.broker, p.place.topic, p.partition)
+	}
+	return d.logStart(p)
 }
 
 // lose notes what may be lost of every log on a machine.
@@ -210,7 +307,7 @@ func (p *partLog) ends() int64 { return max(p.end, p.visible, p.entries.end()) }
 // mend notes that nothing more is lost.
 func (p *partLog) mend(at time.Duration) {
 	for i := range p.losses {
-		if l := &p.losses[i]; l.at == forever {
+		if l := &p.losses[i]; l.at == forever && l.old == "" {
 			l.at, l.below = at, p.ends()
 		}
 	}
@@ -221,9 +318,9 @@ func (p *partLog) lose(at time.Duration, all bool, from int64) {
 	if !all {
 		from = max(p.visible, 0)
 	}
-	p.losses = append(p.losses, loss{at, from, all, p.ends()})
+	p.losses = append(p.losses, loss{at: at, from: from, all: all, below: p.ends()})
 	for o := max(from, p.entries.base); o < p.entries.end(); o++ {
-		if e := p.entries.at(o); e.flags != 0 && (all || e.flags&isDurable == 0) {
+		if e := p.entries.at(o); e.flags != 0 && (all || e.flags&isDurable == 0 && (!p.several || e.flags&isSeen == 0)) {
 			e.flags |= isLost
 		}
 	}

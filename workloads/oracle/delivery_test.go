@@ -249,7 +249,8 @@ func TestDeliveryResetSkipsWhatWasDeleted(t *testing.T) {
 
 type startsAt int64
 
-func (d startsAt) LogStart(string, int32) int64 { return int64(d) }
+func (d startsAt) LogStart(string, int32) int64           { return int64(d) }
+func (d startsAt) LogStartOn(string, string, int32) int64 { return int64(d) }
 
 func TestDeliveryAsksTheDiskForTheLogStart(t *testing.T) {
 	story := twoSent + "reset c1 g/t/0 0 2"

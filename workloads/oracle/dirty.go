@@ -15,6 +15,8 @@ import (
 // everything below it: fsync has returned nil since it was written, by what the disk knows and not by what the broker says. The reply was on its way for at least Delay, so
 // it is judged by the disk as it was that much before it arrived. A reply may not show records above its own high watermark.
 //
+// Of a topic with several replicas only the last is judged here: its consumers see what is committed, see Uncommitted.
+//
 // Beyond the atlas ([Ruins]): logs on a ruined disk are not judged, nor are replies when a wire changes bytes.
 //
 // Not verified: names of files, see Recoveries.
@@ -24,7 +26,7 @@ type Unflushed struct {
 	Delay time.Duration
 
 	disks *Disks
-	logs  map[place]*flushedLog
+	logs  map[*diskLog]*flushedLog
 }
 
 // flushedLog is how far a partition was durable, lately.
@@ -37,12 +39,12 @@ const flushedKept = 128
 
 // NewUnflushed judges the disks that d watches.
 func NewUnflushed(d *Disks) *Unflushed {
-	o := &Unflushed{disks: d, logs: map[place]*flushedLog{}}
+	o := &Unflushed{disks: d, logs: map[*diskLog]*flushedLog{}}
 	o.Free(d.promise.Ruins.Registry)
 	d.onSynced = append(d.onSynced, func(l *diskLog) { o.note(l) })
 	d.onVisible = append(d.onVisible, o.visible)
 	d.onOpened = append(d.onOpened, func(l *diskLog, _ *history.Event) { o.note(l) })
-	forget := func(l *diskLog) { delete(o.logs, l.place) }
+	forget := func(l *diskLog) { delete(o.logs, l) }
 	d.onDrop = append(d.onDrop, forget)
 	d.onRuin = append(d.onRuin, forget)
 	return o
@@ -53,10 +55,10 @@ func (o *Unflushed) Invariants() []string { return []string{Dirty} }
 
 // note takes down how far a log is durable now.
 func (o *Unflushed) note(l *diskLog) int64 {
-	f := o.logs[l.place]
+	f := o.logs[l]
 	if f == nil {
 		f = &flushedLog{}
-		o.logs[l.place] = f
+		o.logs[l] = f
 	}
 	end := o.disks.flushed(l)
 	if n := len(f.end); n == 0 || end > f.end[n-1] {
@@ -79,6 +81,9 @@ func (f *flushedLog) before(at time.Duration) int64 {
 }
 
 func (o *Unflushed) visible(l *diskLog, end int64) {
+	if l.replicated {
+		return
+	}
 	if durable := o.note(l); durable < end && l.open && o.there(l, end) {
 		o.Violate(o.disks.now(), Dirty, "%s on %s made records up to %d visible, but only those below %d are flushed", l.place, l.on.machine, end-1, durable)
 	}
@@ -112,7 +117,8 @@ func (o *Unflushed) Observe(e *history.Event) {
 
 // shown judges what a client got of one partition.
 func (o *Unflushed) shown(e *history.Event, at place, p *kmsg.FetchResponseTopicPartition) {
-	if l := o.disks.at(at); l != nil && l.unsound(e) {
+	l := o.disks.asked(e.Kafka, at)
+	if l != nil && l.unsound(e) {
 		return
 	}
 	end := int64(0)
@@ -120,8 +126,8 @@ func (o *Unflushed) shown(e *history.Event, at place, p *kmsg.FetchResponseTopic
 	if end > p.HighWatermark {
 		o.Violate(e.At, Dirty, "%s got records of %s up to %d, with a high watermark of %d", e.Machine, at, end-1, p.HighWatermark)
 	}
-	f := o.logs[at]
-	if f == nil || len(f.end) == 0 {
+	f := o.logs[l]
+	if l == nil || l.replicated || f == nil || len(f.end) == 0 {
 		return
 	}
 	end = max(end, p.HighWatermark)
@@ -134,7 +140,7 @@ func (o *Unflushed) shown(e *history.Event, at place, p *kmsg.FetchResponseTopic
 	}
 	// An answer from before the log was last opened, or from a broker that is down now, may be of a time that is not known any more.
 	// One that shows what is not on disk at all is for others to judge.
-	if l := o.disks.at(at); l == nil || !l.open || l.since >= e.Kafka.Start || !o.there(l, end) {
+	if !l.open || l.since >= e.Kafka.Start || !o.there(l, end) {
 		return
 	}
 	o.Violate(e.At, Dirty, "%s was shown that %s reaches %d, but only records below %d were flushed at %v", e.Machine, at, end, f.before(arrived), arrived)

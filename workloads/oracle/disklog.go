@@ -20,7 +20,7 @@ type diskLog struct {
 
 	open    bool          // since LogOpened
 	since   time.Duration // of that
-	visible int64         // what the broker said
+	visible int64         // what the broker said is flushed: without other replicas, what consumers may see
 	failed  bool          // an I/O error fenced it since it was opened
 	before  *stopped      // how it was when its process last stopped, until it is open again
 	offline string        // why the broker could not open it
@@ -29,6 +29,11 @@ type diskLog struct {
 	sound   time.Duration // when it was opened on a sound disk again; 0: it was never ruined
 	crowded time.Duration // since when retention should have removed the first segment; none: it should not
 	crowd   span          // what that segment holds
+
+	// Of a partition with several replicas.
+	replicated bool
+	committed  int64 // high watermark as this broker told it last
+	cutting    bool  // its end is being cut off: a power loss may bring back what is gone already
 }
 
 // span are the offsets of a segment, next is not one of them.
@@ -46,6 +51,17 @@ type stopped struct {
 	why     string
 	extra   bool // an append had failed: whole batches may follow the end
 }
+
+// shown is the first offset that consumers may not see, as far as this broker knows.
+func (l *diskLog) shown() int64 {
+	if l.replicated {
+		return l.committed
+	}
+	return l.visible
+}
+
+// restarts tells whether the log is being dropped as a whole to begin anew further on, as that of a follower is whose leader begins behind its end: its checkpoint says so first.
+func (l *diskLog) restarts(end int64) bool { return l.replicated && l.checkpointed() > end }
 
 // segment finds the segment with the base offset, or where it would be.
 func (l *diskLog) segment(base int64) (int, bool) {

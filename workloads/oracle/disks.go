@@ -155,7 +155,7 @@ func (d *Disks) latest(b *brokerDisk, ever bool) int64 {
 func (d *Disks) traced(b *brokerDisk, e *history.Event) {
 	t := &e.Trace
 	switch t.Kind {
-	case machine.LogOpened, machine.LogVisible, machine.LogFailed, machine.LogDeleted:
+	case machine.LogOpened, machine.LogVisible, machine.LogFailed, machine.LogDeleted, machine.LogTruncated, machine.HighWatermark, machine.LeaderBegan:
 	default:
 		return
 	}
@@ -183,6 +183,13 @@ func (d *Disks) traced(b *brokerDisk, e *history.Event) {
 		if t.B <= l.checkpointed() {
 			l.floor = max(l.floor, t.B)
 		}
+	case machine.LogTruncated:
+		l.cutting = false
+		l.visible = min(l.visible, t.B)
+	case machine.HighWatermark:
+		l.committed = t.A
+	case machine.LeaderBegan:
+		l.committed = t.C
 	case machine.LogFailed:
 		l.failed = true
 		if !l.open {
@@ -191,21 +198,30 @@ func (d *Disks) traced(b *brokerDisk, e *history.Event) {
 	}
 }
 
-// at returns the partition's log on whichever disk has it, or nil.
-func (d *Disks) at(p place) *diskLog {
-	for _, b := range d.brokers {
-		for _, l := range b.order {
-			if l.place == p {
-				return l
-			}
+// on returns the partition's log on the machine's disk, or nil.
+func (d *Disks) on(name string, p place) *diskLog {
+	b := d.byName[name]
+	if b == nil {
+		return nil
+	}
+	for _, l := range b.order {
+		if l.place == p {
+			return l
 		}
 	}
 	return nil
 }
 
+// asked returns the log that an answer of a broker tells of, or nil.
+func (d *Disks) asked(c *history.KafkaCall, p place) *diskLog {
+	host, _, _ := strings.Cut(c.Broker, ":")
+	return d.on(host, p)
+}
+
 // opened reads the log anew, whole.
 func (d *Disks) opened(l *diskLog, e *history.Event) {
 	l.open, l.since, l.visible, l.failed, l.offline, l.crowded = true, e.At, e.Trace.B, false, "", none
+	l.committed, l.cutting = e.Trace.A, false
 	l.segs = l.segs[:0]
 	for _, f := range l.on.model.Files() {
 		if dir, base, ok := segmentFile(f.Path); ok && dir == l.dir {
@@ -260,7 +276,7 @@ func (d *Disks) happened(b *brokerDisk, e simdisk.Event) {
 		if !ok {
 			return
 		}
-		l = &diskLog{place: place, on: b, dir: dir, crowded: none, ruined: d.promise.Ruins.Disk(b.machine)}
+		l = &diskLog{place: place, on: b, dir: dir, crowded: none, ruined: d.promise.Ruins.Disk(b.machine), replicated: d.promise.Replicated(place.topic)}
 		b.logs[dir], b.named[place.String()] = l, l
 		b.order = append(b.order, l)
 	}
@@ -275,6 +291,7 @@ func (d *Disks) happened(b *brokerDisk, e simdisk.Event) {
 		l.unseal(i - 1)
 	case simdisk.Removed:
 		if found {
+			l.cutting = l.cutting || l.replicated && i > 0 && i == len(l.segs)-1
 			d.removed(l, l.segs[i])
 			l.segs = slices.Delete(l.segs, i, i+1)
 			l.unseal(i - 1)
@@ -291,6 +308,7 @@ func (d *Disks) happened(b *brokerDisk, e simdisk.Event) {
 		}
 	case simdisk.Truncated:
 		if found {
+			l.cutting = l.cutting || l.replicated
 			for _, fn := range d.onCut {
 				if !l.ruined {
 					fn(l, l.segs[i], e.Size)
@@ -349,8 +367,12 @@ func (d *Disks) stop(b *brokerDisk, power bool) {
 			continue // it was never open: nothing was promised
 		}
 		d.follow(l)
-		s := &stopped{at: d.now(), power: power, extra: l.failed}
+		s := &stopped{at: d.now(), power: power, extra: l.failed || l.cutting}
 		s.batches, s.start, s.end, _ = d.cached(l)
+		if l.restarts(s.end) {
+			l.before, l.open = nil, false // whatever is left of it goes
+			continue
+		}
 		durable, _ := d.durable(l)
 		s.durable = max(durable, min(l.visible, s.end), s.start)
 		s.require, s.why = s.end, "it was in the page cache when the process stopped"
@@ -388,9 +410,18 @@ func parseLogDir(dir string) (place, bool) {
 	return place{name[:i], p}, ok
 }
 
-// LogStart is the first offset that the partition's log holds on whichever disk has it. It implements Disk.
+// LogStart is the first offset that the partition's log holds; of several replicas, that of the one which starts last. It implements Disk.
 func (d *Disks) LogStart(topic string, partition int32) int64 {
-	if l := d.at(place{topic, partition}); l != nil {
+	start := int64(0)
+	for _, b := range d.brokers {
+		start = max(start, d.LogStartOn(b.machine, topic, partition))
+	}
+	return start
+}
+
+// LogStartOn implements Disk.
+func (d *Disks) LogStartOn(machine, topic string, partition int32) int64 {
+	if l := d.on(machine, place{topic, partition}); l != nil {
 		if live := l.live(); len(live) > 0 {
 			return live[0].base
 		}

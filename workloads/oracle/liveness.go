@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 // Verified as time goes on, when nothing disturbs (see calm) for Promise.HealWithin:
 //   - every broker machine that is up has registered, and its node is there;
 //   - every consumer that joined and did not leave, and whose process is up, has its node in the group;
-//   - every partition of a topic has an open log at the broker that leads it;
+//   - every partition has an open log at each broker that it is assigned to, as far as these are registered;
+//   - every partition with several replicas has a leader, which is registered, and all of its replicas are in sync;
 //   - no process ends with an error. (A panic is never excused.)
 //
 // Verified always: a producer or consumer never ends with an error; a broker or coordination server only because its disk is full, or failed
@@ -41,10 +43,16 @@ type Liveness struct {
 	calm     *calm
 	machines map[string]*station
 	told     map[string]bool
-	open     map[place]string // machine that has the partition's log open
-	disks    map[int]bool     // disk faults that are active
-	diskAt   time.Duration    // when the last one ended; none
-	next     time.Duration    // when to look next; none: something disturbs
+	open     map[hosted]bool // logs that are open
+	disks    map[int]bool    // disk faults that are active
+	diskAt   time.Duration   // when the last one ended; none
+	next     time.Duration   // when to look next; none: something disturbs
+}
+
+// hosted is a partition on a machine.
+type hosted struct {
+	machine string
+	place
 }
 
 // station is a machine and what runs there.
@@ -61,7 +69,7 @@ type station struct {
 
 // NewLiveness makes the oracle. It asks delivery what is owed.
 func NewLiveness(p *Promise, d *Delivery) *Liveness {
-	l := &Liveness{promise: p, delivery: d, reg: newRegistry(), calm: newCalm(p), machines: map[string]*station{}, told: map[string]bool{}, open: map[place]string{},
+	l := &Liveness{promise: p, delivery: d, reg: newRegistry(), calm: newCalm(p), machines: map[string]*station{}, told: map[string]bool{}, open: map[hosted]bool{},
 		disks: map[int]bool{}, diskAt: none, next: none}
 	l.Free(p.Ruins.Registry)
 	for _, names := range [][]string{p.Coord, p.Brokers} {
@@ -118,7 +126,7 @@ func (l *Liveness) Observe(e *history.Event) {
 	case history.MachineCrashed, history.MachineExited:
 		s := l.station(e.Machine)
 		s.up, s.since = false, e.At
-		maps.DeleteFunc(l.open, func(_ place, at string) bool { return at == e.Machine })
+		maps.DeleteFunc(l.open, func(h hosted, _ bool) bool { return h.machine == e.Machine })
 		if e.Kind == history.MachineExited {
 			s.exit, s.regular = e.Text, e.Text == ""
 			switch p := l.promise; {
@@ -170,14 +178,14 @@ func (l *Liveness) traced(e *history.Event) {
 		return
 	case machine.LogOpened:
 		if at, ok := parsePlace(t.Subject); ok {
-			l.open[at] = e.Machine
+			l.open[hosted{e.Machine, at}] = true
 		}
 		return
 	case machine.LogFailed:
 		l.station(e.Machine).fenced = true
 		return
 	case machine.TopicRemoved:
-		maps.DeleteFunc(l.open, func(p place, at string) bool { return p.topic == t.Subject && at == e.Machine })
+		maps.DeleteFunc(l.open, func(h hosted, _ bool) bool { return h.topic == t.Subject && h.machine == e.Machine })
 		return
 	case machine.ConsumerJoined:
 		l.station(e.Machine).consumers[[2]string{t.Subject, t.Detail}] = true
@@ -247,23 +255,51 @@ func (l *Liveness) missing(loading bool) []string {
 	return append(out, l.closed()...)
 }
 
-// closed lists the partitions whose leader is registered but has not opened their log.
+// closed lists the replicas that are not open at their broker, though it is registered; and, of topics with several replicas, the partitions that have no leader or miss some of their
+// replicas among those in sync.
 func (l *Liveness) closed() []string {
 	var out []string
-	for topic, parts := range l.reg.topics {
-		for p, broker := range parts {
-			if _, registered := l.reg.brokers[broker]; !registered {
-				continue
-			}
-			for name, s := range l.machines {
-				if at := (place{topic, p}); s.up && s.broker == broker && l.open[at] != name && !l.promise.Ruins.Hurt(name) {
-					out = append(out, "broker "+broker+" on "+name+" leads "+at.String()+" but has not opened its log")
+	for topic, parts := range l.reg.replicas {
+		for p, replicas := range parts {
+			at := place{topic, p}
+			for _, broker := range replicas {
+				if _, registered := l.reg.brokers[broker]; !registered {
+					continue
 				}
+				for name, s := range l.machines {
+					if s.up && s.broker == broker && !l.open[hosted{name, at}] && !l.promise.Ruins.Hurt(name) {
+						out = append(out, "broker "+broker+" on "+name+" has not opened its log of "+at.String())
+					}
+				}
+			}
+			if why := l.astray(at, replicas); why != "" {
+				out = append(out, why)
 			}
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+// astray says what a partition with several replicas lacks, "": nothing.
+func (l *Liveness) astray(at place, replicas []string) string {
+	if len(replicas) < 2 {
+		return ""
+	}
+	leader := l.reg.leader(at)
+	if leader == "" {
+		return at.String() + " has no leader"
+	}
+	if _, up := l.reg.brokers[leader]; !up {
+		return at.String() + " is led by broker " + leader + ", which is not registered"
+	}
+	for _, id := range replicas {
+		n, _ := strconv.ParseInt(id, 10, 32)
+		if s := l.reg.states[at.topic]; findMember(s[at.partition].ISR, int32(n)) < 0 {
+			return "broker " + id + " is not in sync with " + at.String() + ", which broker " + leader + " leads"
+		}
+	}
+	return ""
 }
 
 func (l *Liveness) names() []string {

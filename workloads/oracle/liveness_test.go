@@ -72,8 +72,8 @@ func TestLivenessOfARunThatDoesNotHeal(t *testing.T) {
 		{"a fenced log of an earlier process", "fault 1 x; b1 log.failed t/0 x; crash b1; start b1; exit b1 log is fenced", "nothing explains: log is fenced"},
 		{"a consumer ends by an error", "fault 1 {fault: disk-error}; exit c1 input/output error", "the process on c1 ended with an error that nothing explains"},
 		{"a producer ends by an error", "fault 1 x; exit p who knows", "the process on p ended with an error that nothing explains"},
-		{"a new partition is not opened", "coord znode.set /brokers/topics/t {\"partitions\":{\"0\":[1],\"1\":[1],\"2\":[1]}} 1; +31s; request p 1s", "broker 1 on b1 leads t/2 but has not opened its log, though nothing disturbs since 0s"},
-		{"a partition is not opened again", "crash b1; start b1; b1 broker.up - - 1; b1 log.opened t/0 - 1 1; phase heal; +31s", "broker 1 on b1 leads t/1 but has not opened its log, 31s after the heal began"},
+		{"a new partition is not opened", "coord znode.set /brokers/topics/t {\"partitions\":{\"0\":[1],\"1\":[1],\"2\":[1]}} 1; +31s; request p 1s", "broker 1 on b1 has not opened its log of t/2, though nothing disturbs since 0s"},
+		{"a partition is not opened again", "crash b1; start b1; b1 broker.up - - 1; b1 log.opened t/0 - 1 1; phase heal; +31s", "broker 1 on b1 has not opened its log of t/1, 31s after the heal began"},
 		{"a position that is no more", "b1 log.appended t/0 - 1 3; b1 log.visible t/0 - 3; b1 log.deleted t/0 - 0 3; phase heal; +31s", "c1 owns g/t/0 and reads from offset 1, which retention deleted, and has not reset; the log has 3 to 3"},
 		{"a panic", "fault 1 x; exit b1 panic: index out of range", "the process on b1 panicked: panic: index out of range"},
 	} {

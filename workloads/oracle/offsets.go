@@ -22,6 +22,8 @@ import (
 //
 // With at-most-once, which commits first, C<=P says that nothing is committed that the log does not hold yet.
 //
+// After an unclean election, where a topic allows it, the log gives offsets out anew: C<=P and CMONO are not judged for it from then on.
+//
 // Beyond the atlas ([Ruins]): a log that was on a ruined disk may have given offsets out anew, so C<=P and CMONO are not judged for it from then on; nor
 // are they for any log when a wire changes bytes. That nobody but the owner commits (GEN) holds until the registry is ruined.
 //
@@ -131,11 +133,19 @@ func (o *Offsets) traced(e *history.Event) {
 		}
 		switch t.Kind {
 		case machine.LogOpened:
-			l.start, l.end = t.A, t.B
+			if o.promise.Replicated(topicOf(t.Subject)) {
+				l.end = max(l.end, t.B)
+			} else {
+				l.start, l.end = t.A, t.B
+			}
 		case machine.LogDeleted:
 			l.start = max(l.start, t.B)
+		case machine.LogTruncated:
+			if !o.promise.Replicated(topicOf(t.Subject)) {
+				l.end = t.B
+			}
 		default:
-			l.end = t.B
+			l.end = max(l.end, t.B)
 		}
 	case machine.ConsumerReset:
 		o.reset(e)
@@ -155,6 +165,9 @@ func (o *Offsets) traced(e *history.Event) {
 		}
 	case machine.ZnodeCreated, machine.ZnodeSet, machine.ZnodeDeleted:
 		at, ok := parseSeatPath(t.Subject, "offsets")
+		if topic, ok := ParseStatePath(t.Subject); ok {
+			o.decided(topic, ParseStates(t.Detail))
+		}
 		switch what, where := o.reg.observe(e); {
 		case what == topicChange && t.Kind == machine.ZnodeDeleted:
 			o.removeTopic(where.topic)
@@ -221,6 +234,24 @@ func (o *Offsets) reset(e *history.Event) {
 		p.done.addRange(from, to)
 	default:
 		p.done.addRange(from, min(to, start))
+	}
+}
+
+// decided notes where an unclean election lets offsets be given out anew.
+func (o *Offsets) decided(topic string, now []PartitionState) {
+	t := o.promise.topic(topic)
+	if t == nil || !t.Unclean {
+		return
+	}
+	was := o.reg.states[topic]
+	for i := range now {
+		if i < len(was) && was[i].Unclean(&now[i]) {
+			subject := place{topic, int32(i)}.String()
+			if o.logs[subject] == nil {
+				o.logs[subject] = &extent{}
+			}
+			o.logs[subject].ruined = true
+		}
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 //   - at this very moment the owner node of the partition names this consumer, and belongs to the session in which this process
 //     last joined; that session lives. Since a node has one owner, two consumers never hand over the same partition in overlapping claims.
 //
-// Verified as time goes on (OWNALL): a partition whose broker is registered, of a topic that a registered member of the group reads, has
+// Verified as time goes on (OWNALL): a partition whose leader is registered, of a topic that a registered member of the group reads, has
 // the owner that it should have (its node names the consumer to whom the paper's division gives it, and that consumer's claim stands) within Promise.OwnedWithin after the last change of the group's members, of brokers or topics, and after the last
 // disturbance (fault, crash, start, pause; nothing is judged while one lasts). At the end of a healed or stuck run: now.
 //
@@ -198,11 +198,11 @@ func (o *Ownership) handed(e *history.Event) {
 
 // available reports whether the seat's partition should have an owner.
 func (o *Ownership) available(at seat) bool {
-	broker, exists := o.reg.topics[at.topic][at.partition]
-	if !exists {
+	leader := o.reg.leader(at.place)
+	if leader == "" {
 		return false
 	}
-	if _, up := o.reg.brokers[broker]; !up {
+	if _, up := o.reg.brokers[leader]; !up {
 		return false
 	}
 	g := o.promise.group(at.group)

@@ -89,6 +89,26 @@ type Topic struct {
 	SegmentBytes   int64
 	RetentionTime  time.Duration // < 0: for ever
 	RetentionBytes int64         // < 0: unlimited
+	Replicas       int           // of each partition; 0 counts as 1
+	MinISR         int           // in-sync replicas that acks=all needs
+	Unclean        bool          // a replica that may lack committed records may lead when no other is left
+}
+
+// Replicated tells whether the topic's partitions have several replicas: what is visible is then what is committed, below the high watermark, not
+// what is flushed.
+func (p *Promise) Replicated(topic string) bool {
+	t := p.topic(topic)
+	return t != nil && t.Replicas > 1
+}
+
+// topic returns the topic with the name, or nil.
+func (p *Promise) topic(name string) *Topic {
+	for i := range p.Topics {
+		if p.Topics[i].Name == name {
+			return &p.Topics[i]
+		}
+	}
+	return nil
 }
 
 // group returns the group with the name, or nil.
@@ -116,6 +136,8 @@ func (g *Group) reads(topic string) bool { return slices.Contains(g.Topics, topi
 
 // Disk is what the trial knows of the brokers' disks, apart from what brokers say.
 type Disk interface {
-	// LogStart is the first offset that the partition's log still holds.
+	// LogStart is the first offset that the partition's log still holds; of several replicas, that of the one which starts last.
 	LogStart(topic string, partition int32) int64
+	// LogStartOn is the first offset that the replica on the machine still holds.
+	LogStartOn(machine, topic string, partition int32) int64
 }

@@ -28,6 +28,9 @@ import (
 // is answered from the batch that contains its offset, without gaps, with no more bytes than it asked for unless it is one batch. At the end: the bytes of every durable batch are still those that became
 // durable. And (LIVE) a log whose broker came back was opened within the promised time after the heal.
 //
+// A replica's log may be cut where it parts from its leader's, flushed or not, but not below the high watermark that its broker told; and it may be dropped as a whole to begin
+// anew further on, which its checkpoint says first.
+//
 // Beyond the atlas ([Ruins]): logs on a ruined disk are not judged, nor are replies when a wire changes bytes.
 //
 // Not verified: the records inside the batches.
@@ -170,7 +173,7 @@ func (o *Recoveries) cut(l *diskLog, s *segmentScan, size int64) {
 	}
 	rest := *s
 	rest.cut(size)
-	if first := rest.next(); first < l.visible {
+	if first := rest.next(); first < l.shown() {
 		o.Violate(o.disks.now(), Recovery, "%s on %s: %s is cut to %d bytes, which takes the visible records from %d on", l.place, l.on.machine, s.path, size, first)
 	}
 }
@@ -190,7 +193,7 @@ func (o *Recoveries) fetched(e *history.Event) {
 			if ask == nil || p.ErrorCode != 0 {
 				continue
 			}
-			l := o.disks.at(place{t.Topic, p.Partition})
+			l := o.disks.asked(e.Kafka, place{t.Topic, p.Partition})
 			if l != nil && l.unsound(e) {
 				continue
 			}

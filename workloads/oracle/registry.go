@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,8 +15,10 @@ import (
 type registry struct {
 	applied  applied
 	sessions map[int64]*session
-	brokers  map[string]int64 // id -> session
-	topics   map[string]map[int32]string
+	brokers  map[string]int64              // id -> session
+	topics   map[string]map[int32]string   // topic -> partition -> the first of its replicas
+	replicas map[string]map[int32][]string // topic -> partition -> brokers that it is assigned to
+	states   map[string][]PartitionState   // of replicated topics, by partition
 	members  map[string]map[string]*member // group -> consumer
 	owners   map[seat]owner
 }
@@ -42,6 +45,7 @@ type owner struct {
 func newRegistry() *registry {
 	return &registry{
 		sessions: map[int64]*session{}, brokers: map[string]int64{}, topics: map[string]map[int32]string{},
+		replicas: map[string]map[int32][]string{}, states: map[string][]PartitionState{},
 		members: map[string]map[string]*member{}, owners: map[seat]owner{},
 	}
 }
@@ -110,10 +114,26 @@ func (r *registry) znode(t *machine.Event) (change, seat) {
 	if name, ok := parseName(t.Subject, topicsRoot); ok {
 		if gone {
 			delete(r.topics, name)
+			delete(r.replicas, name)
+			delete(r.states, name)
 		} else if p := parseTopic(t.Detail); p != nil {
-			r.topics[name] = p
+			r.topics[name], r.replicas[name] = map[int32]string{}, p
+			for id, brokers := range p {
+				r.topics[name][id] = brokers[0]
+			}
 		}
 		return topicChange, seat{place: place{topic: name}}
+	}
+	if name, ok := ParseStatePath(t.Subject); ok {
+		was := r.states[name]
+		delete(r.states, name)
+		if s := ParseStates(t.Detail); !gone && s != nil {
+			r.states[name] = s
+		}
+		if !slices.EqualFunc(was, r.states[name], func(a, b PartitionState) bool { return a.Leader == b.Leader }) {
+			return topicChange, seat{place: place{topic: name}}
+		}
+		return otherChange, seat{}
 	}
 	if group, consumer, ok := parseMemberPath(t.Subject); ok {
 		m := r.members[group]
@@ -142,18 +162,45 @@ func (r *registry) subscribed(group, topic string) bool {
 	return false
 }
 
+// leader is the broker that leads a partition, "" when nobody does: the one that the topic's state names, or, where there is one replica, who has it.
+func (r *registry) leader(at place) string {
+	replicas := r.replicas[at.topic][at.partition]
+	if len(replicas) == 0 {
+		return ""
+	}
+	if !r.replicated(at.topic) {
+		return replicas[0]
+	}
+	if s := r.states[at.topic]; int(at.partition) < len(s) && s[at.partition].Leader >= 0 {
+		return strconv.Itoa(int(s[at.partition].Leader))
+	}
+	return ""
+}
+
+// replicated tells whether some partition of the topic has several replicas.
+func (r *registry) replicated(topic string) bool {
+	for _, replicas := range r.replicas[topic] { // order: no matter
+		if len(replicas) > 1 {
+			return true
+		}
+	}
+	return false
+}
+
 // parseTopic reads the brokers of a topic's partitions from the data of its node, nil when it is of another form.
-func parseTopic(data string) map[int32]string {
+func parseTopic(data string) map[int32][]string {
 	var t struct {
 		Partitions map[string][]int32 `json:"partitions"`
 	}
 	if json.Unmarshal([]byte(data), &t) != nil {
 		return nil
 	}
-	parts := map[int32]string{}
+	parts := map[int32][]string{}
 	for name, replicas := range t.Partitions {
 		if p, ok := parsePartition(name); ok && len(replicas) > 0 {
-			parts[p] = strconv.Itoa(int(replicas[0]))
+			for _, id := range replicas {
+				parts[p] = append(parts[p], strconv.Itoa(int(id)))
+			}
 		}
 	}
 	return parts

@@ -121,6 +121,9 @@ func (o *Retention) removed(l *diskLog, s *segmentScan) {
 		}
 		o.Violate(o.disks.now(), Retain, "%s on %s: %s was removed, but %s", l.place, l.on.machine, what, fmt.Sprintf(format, args...))
 	}
+	if l.replicated && (last && i > 0 && s.base >= l.committed || l.restarts(whole.next())) {
+		return // the end of a replica is cut off, or it begins anew: Recoveries judges that
+	}
 	if !l.open {
 		// The log is being opened, and may be in any state that a crash can leave.
 		if len(whole.batches) == 0 || len(older) > 0 && o.behindDamage(l, i) {
@@ -137,8 +140,8 @@ func (o *Retention) removed(l *diskLog, s *segmentScan) {
 		tell("it is the active one")
 	case len(older) > 0:
 		tell("an older one, %d, is still there", older[0].base)
-	case l.open && whole.next() > l.visible:
-		tell("only what lies below %d is visible", l.visible)
+	case l.open && whole.next() > l.shown():
+		tell("only what lies below %d is visible", l.shown())
 	default:
 		if why := o.keeps(l, &whole); why != "" {
 			tell("%s", why)
@@ -235,7 +238,7 @@ func (o *Retention) look(l *diskLog) {
 // records are visible and too old.
 func (o *Retention) due(l *diskLog) *segmentScan {
 	live := l.live()
-	if !l.open || l.failed || len(live) == 0 || o.topics[l.topic] == nil || live[0].next() > l.visible {
+	if !l.open || l.failed || len(live) == 0 || o.topics[l.topic] == nil || live[0].next() > min(l.visible, l.shown()) {
 		return nil
 	}
 	s := live[0]

@@ -118,8 +118,11 @@ func (s *story) duration(text string) time.Duration {
 
 func (s *story) trace(who history.Who, kind, subject, detail string, n ...string) {
 	e := machine.Event{Kind: kind, Subject: subject, Detail: strings.ReplaceAll(detail, "_", " ")}
-	if detail == "-" {
+	switch {
+	case detail == "-":
 		e.Detail = ""
+	case detail[0] == '{':
+		e.Detail = detail // JSON has names with an underscore
 	}
 	for i, v := range n {
 		*[]*int64{&e.A, &e.B, &e.C}[i] = s.num(v)

@@ -56,6 +56,7 @@ func (r *run) promise() *oracle.Promise {
 		p.Topics = append(p.Topics, oracle.Topic{
 			Name: t.Topics[i].Name, Partitions: int32(t.Topics[i].Partitions.V()), SegmentBytes: c.SegmentBytes,
 			RetentionTime: c.RetentionTime, RetentionBytes: c.RetentionBytes,
+			Replicas: int(t.Topics[i].Replicas.V()), MinISR: int(t.Topics[i].MinISR.V()), Unclean: t.Topics[i].Unclean.V() == "yes",
 		})
 	}
 	for i := range r.sc.Faults {

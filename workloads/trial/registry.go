@@ -13,13 +13,14 @@ import (
 
 // registry follows what the coordination service holds about brokers and topics, by the transactions that it traced.
 type registry struct {
-	topics  map[string]map[int32]int32 // topic -> partition -> broker that leads it
-	brokers map[int32]bool             // registered now
-	owners  map[string]bool            // paths of owner nodes
+	topics  map[string]map[int32][]int32 // topic -> partition -> brokers that it is assigned to
+	leaders map[string][]int32           // of topics with several replicas, by partition: the broker that leads it, negative: none
+	brokers map[int32]bool               // registered now
+	owners  map[string]bool              // paths of owner nodes
 }
 
 func newRegistry() *registry {
-	return &registry{topics: map[string]map[int32]int32{}, brokers: map[int32]bool{}, owners: map[string]bool{}}
+	return &registry{topics: map[string]map[int32][]int32{}, leaders: map[string][]int32{}, brokers: map[int32]bool{}, owners: map[string]bool{}}
 }
 
 const (
@@ -36,6 +37,8 @@ func (g *registry) Observe(e *history.Event) {
 	case machine.ZnodeCreated, machine.ZnodeSet:
 		if topic, ok := strings.CutPrefix(e.Trace.Subject, topicsPath); ok && !strings.Contains(topic, "/") {
 			g.topics[topic] = parseAssignment(e.Trace.Detail)
+		} else if topic, ok := strings.CutSuffix(topic, "/state"); ok {
+			g.leaders[topic] = parseLeaders(e.Trace.Detail)
 		}
 		if id, ok := brokerID(e.Trace.Subject); ok {
 			g.brokers[id] = true
@@ -46,6 +49,7 @@ func (g *registry) Observe(e *history.Event) {
 	case machine.ZnodeDeleted:
 		if topic, ok := strings.CutPrefix(e.Trace.Subject, topicsPath); ok {
 			delete(g.topics, topic)
+			delete(g.leaders, strings.TrimSuffix(topic, "/state"))
 		}
 		if id, ok := brokerID(e.Trace.Subject); ok {
 			delete(g.brokers, id)
@@ -64,26 +68,50 @@ func brokerID(path string) (int32, bool) {
 }
 
 // parseAssignment reads a topic's znode; see broker for the layout.
-func parseAssignment(data string) map[int32]int32 {
+func parseAssignment(data string) map[int32][]int32 {
 	var node struct {
 		Partitions map[string][]int32 `json:"partitions"`
 	}
-	out := map[int32]int32{}
+	out := map[int32][]int32{}
 	if json.Unmarshal([]byte(data), &node) != nil {
 		return out
 	}
 	for p, replicas := range node.Partitions {
 		if i, err := strconv.ParseInt(p, 10, 32); err == nil && len(replicas) > 0 {
-			out[int32(i)] = replicas[0]
+			out[int32(i)] = replicas
 		}
+	}
+	return out
+}
+
+// parseLeaders reads the leaders out of a topic's state.
+func parseLeaders(data string) []int32 {
+	var node struct {
+		Partitions []struct {
+			Leader int32 `json:"leader"`
+		} `json:"partitions"`
+	}
+	if json.Unmarshal([]byte(data), &node) != nil {
+		return nil
+	}
+	var out []int32
+	for _, p := range node.Partitions {
+		out = append(out, p.Leader)
 	}
 	return out
 }
 
 // leader is the machine that leads a partition, "" when nobody does.
 func (g *registry) leader(topic string, partition int32) string {
-	if id, ok := g.topics[topic][partition]; ok {
-		return brokerName(id)
+	replicas := g.topics[topic][partition]
+	leaders, replicated := g.leaders[topic]
+	switch {
+	case len(replicas) == 0:
+		return ""
+	case !replicated && len(replicas) == 1:
+		return brokerName(replicas[0])
+	case int(partition) < len(leaders) && leaders[partition] >= 0:
+		return brokerName(leaders[partition])
 	}
 	return ""
 }
