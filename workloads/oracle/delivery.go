@@ -48,7 +48,7 @@ type Delivery struct {
 	topics  map[string]*topicLog
 	marks   int // parts numbered so far
 
-	coord  applied
+	coord  history.Applied
 	states map[string][]PartitionState // by the path of its node
 	paths  map[string]*seatLog         // by "g/t/p"
 	near   [16]*seatLog                // by partition: the seat looked up last
@@ -158,7 +158,7 @@ func (d *Delivery) traced(e *history.Event) {
 			}
 		}
 	case machine.ZnodeCreated, machine.ZnodeSet, machine.ZnodeDeleted:
-		if d.coord.fresh(e) {
+		if d.coord.Fresh(history.Who{Machine: e.Machine, Incarnation: e.Incarnation}, &e.Trace) {
 			d.registered(e)
 		}
 	}

@@ -141,7 +141,7 @@ func (s *Scenario) Machines(seed uint64) []Machine {
 		out = append(out, m)
 	}
 	t := &s.Topology
-	for i := range int(t.Coordinators.Count.V()) {
+	for i := range int(t.Coordinators.most()) {
 		add("coord", i+1, Machine{Restart: t.Coordinators.Restart.V().D()}, t.Coordinators.Start, t.Coordinators.ClockOffset)
 	}
 	for i := range int(t.Brokers.Count.V() + t.Brokers.Spare.V()) {

@@ -19,6 +19,8 @@ func (r *run) promise() *oracle.Promise {
 		OwnedWithin: r.sc.Promise.Owned.V().D(),
 		HealWithin:  r.sc.Promise.Heal.V().D(),
 		Late:        orNever(r.sc.Promise.Late, 0),
+		Produce:     orNever(r.sc.Promise.Produce, 0),
+		Small:       unlimited(int64(r.sc.Disk.Space.V()), 0) > 0,
 
 		RequestsPerSecond: int(unlimited(int64(r.sc.Promise.Requests.V()), 0)),
 	}
