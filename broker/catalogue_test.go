@@ -65,6 +65,23 @@ func TestTopicNames(t *testing.T) {
 	}
 }
 
+// A broker that believed a flipped bit in the id of a log's topic would take the log for that of a deleted topic, and remove it.
+func TestAFlippedBitInASmallFileIsSeen(t *testing.T) {
+	sealed := seal("version: 0\ntopic_id: 01234567-89ab-cdef-0123-456789abcdef\n")
+	_, ok := unseal(sealed)
+	require.True(t, ok)
+	for bit := range 8 * len(sealed) {
+		b := []byte(sealed)
+		b[bit/8] ^= 1 << (bit % 8)
+		_, ok := unseal(string(b))
+		require.False(t, ok, "%q", b)
+	}
+	for n := range len(sealed) {
+		_, ok := unseal(sealed[:n])
+		require.False(t, ok)
+	}
+}
+
 func TestIdentity(t *testing.T) {
 	id := identity{Broker: 3, Cluster: "c", Incarnation: 9}
 	got, err := decodeIdentity(id.encode())

@@ -3,12 +3,14 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"path"
 	"strconv"
 	"strings"
 
+	"faultline/broker/log"
 	"faultline/sim/machine"
 )
 
@@ -142,7 +144,26 @@ func parent(name string) string {
 	return ""
 }
 
-// readFile reads a small text file.
+// The small files say who a broker is and which topic a log belongs to; a broker that believed a changed one would drop logs that are still wanted.
+// So each ends with a line that holds the CRC-32C of what precedes it.
+const sumLine = "crc="
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func seal(text string) string {
+	return fmt.Sprintf("%s%s%08x\n", text, sumLine, crc32.Checksum([]byte(text), castagnoli))
+}
+
+// unseal is the text that was sealed; false when it is not what was written.
+func unseal(sealed string) (text string, ok bool) {
+	i := strings.LastIndex(sealed, sumLine)
+	if i < 0 || seal(sealed[:i]) != sealed {
+		return "", false
+	}
+	return sealed[:i], true
+}
+
+// readFile reads a small text file. log.ErrDamaged: it is not what writeFile wrote.
 func readFile(d machine.Disk, name string) (string, error) {
 	f, err := d.Open(name, 0)
 	if err != nil {
@@ -157,7 +178,11 @@ func readFile(d machine.Disk, name string) (string, error) {
 	if _, err := machine.ReadFull(f, buf, 0); err != nil && !(err == io.EOF && size == 0) {
 		return "", fmt.Errorf("read %s: %w", name, err)
 	}
-	return string(buf), nil
+	text, ok := unseal(string(buf))
+	if !ok {
+		return "", fmt.Errorf("%w: %s does not end with the CRC-32C of what it holds", log.ErrDamaged, name)
+	}
+	return text, nil
 }
 
 // writeFile replaces a small text file at one stroke; it is durable under its name on return.
@@ -167,7 +192,7 @@ func writeFile(d machine.Disk, name, text string) error {
 	if err != nil {
 		return err
 	}
-	_, err = machine.WriteFull(f, []byte(text), 0)
+	_, err = machine.WriteFull(f, []byte(seal(text)), 0)
 	if err == nil {
 		err = f.Sync()
 	}

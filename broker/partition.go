@@ -72,16 +72,15 @@ func (b *Broker) openPartition(t *topic, id int32) (*partition, error) {
 	p := &partition{topic: t, id: id, name: fmt.Sprintf("%s/%d", t.name, id), version: -1, replicated: t.replicated(), mu: b.m.NewMutex("broker.partition")}
 	p.moved = b.m.NewCond("broker.partition.moved", p.mu)
 	dir := path.Join(b.cfg.DataDir, partitionDir(t.name, id))
-	if err := b.claimDir(dir, t.id); err != nil {
+	if err := b.claimDir(dir, t.id); errors.Is(err, log.ErrDamaged) {
+		return b.damaged(p, err), nil
+	} else if err != nil {
 		return nil, fmt.Errorf("open %s/%d: %w", t.name, id, err)
 	}
 	b.m.Failpoint("fault/broker/claimed-slow")
 	l, err := log.Open(b.m, dir, t.name, id, t.policy.Config, b.clean)
 	if errors.Is(err, log.ErrDamaged) {
-		b.m.Mark("mark/broker/damaged-log")
-		p.offline = err
-		b.m.Trace(machine.Event{Kind: machine.LogFailed, Subject: fmt.Sprintf("%s/%d", t.name, id), Detail: err.Error()})
-		return p, nil
+		return b.damaged(p, err), nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s/%d: %w", t.name, id, err)
@@ -105,8 +104,16 @@ func (b *Broker) openPartition(t *topic, id int32) (*partition, error) {
 	return p, nil
 }
 
+// damaged is the partition, offline: what is on disk is not what was written, and nobody here can tell what is right.
+func (b *Broker) damaged(p *partition, err error) *partition {
+	b.m.Mark("mark/broker/damaged-log")
+	p.offline = err
+	b.m.Trace(machine.Event{Kind: machine.LogFailed, Subject: fmt.Sprintf("%s/%d", p.topic.name, p.id), Detail: err.Error()})
+	return p
+}
+
 // claimDir makes sure that dir is there and belongs to the topic id. The id is durable before the log gets its first byte, so a
-// directory without one holds nothing.
+// directory without one holds nothing. log.ErrDamaged: whose it is cannot be read.
 func (b *Broker) claimDir(dir string, id topicID) error {
 	d := b.m.Disk()
 	name := path.Join(dir, topicIDFile)
@@ -114,7 +121,7 @@ func (b *Broker) claimDir(dir string, id topicID) error {
 	if err == nil {
 		have, err := decodeTopicIDFile(text)
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%w: %s: %w", log.ErrDamaged, name, err)
 		}
 		if have == id {
 			return nil

@@ -50,15 +50,18 @@ func TestSameSeedSameHash(t *testing.T) {
 // storm is a world with its faults and what is known of it.
 type storm struct {
 	*world
-	rng     *rand.Rand
-	err     error
-	calm    bool // the heal phase
-	history map[string][]version
-	applied map[string]bool // values that were ever written
-	never   map[string]bool // values that must not be written any more
-	lease   map[int64]time.Duration
-	calls   map[string]int
-	values  int
+	rng  *rand.Rand
+	err  error
+	calm bool // the heal phase
+	// calmFrom is when every call must succeed again.
+	calmFrom time.Duration
+	tap      client.Tap // of the next client that starts
+	history  map[string][]version
+	applied  map[string]bool // values that were ever written
+	never    map[string]bool // values that must not be written any more
+	lease    map[int64]time.Duration
+	calls    map[string]int
+	values   int
 }
 
 // version is what a path held from some world time on.
@@ -72,11 +75,11 @@ type version struct {
 var chaosPaths = []string{"/a", "/b", "/a/x", "/b/y", "/a/z"}
 
 func chaos(t *testing.T, seed uint64) *storm {
-	s := &storm{world: newWorldOf(t, sim.Config{Seed: seed, Policy: sim.Policy(seed % 3)}), rng: rand.New(rand.NewPCG(seed, 77)), history: map[string][]version{}, applied: map[string]bool{},
-		never: map[string]bool{}, lease: map[int64]time.Duration{}, calls: map[string]int{}}
+	s := &storm{world: newWorldOf(t, sim.Config{Seed: seed, Policy: sim.Policy(seed % 3)}, 1), rng: rand.New(rand.NewPCG(seed, 77)), history: map[string][]version{}, applied: map[string]bool{},
+		never: map[string]bool{}, lease: map[int64]time.Duration{}, calls: map[string]int{}, calmFrom: 75 * time.Second}
 	defer s.w.Close()
 	s.cfg.SnapshotEvery = 10 + s.rng.IntN(100)
-	s.c.OnEvent = func(c *virtual.Computer, e *machine.Event) { s.traced(e) }
+	s.c.OnEvent = func(c *virtual.Computer, e *machine.Event) { s.traced(c, e) }
 	s.c.OnExit = func(c *virtual.Computer, err error) {
 		if c == s.zk && errors.Is(err, machine.ErrIO) {
 			s.w.At(s.w.Now()+200*time.Millisecond, s.ensureUp)
@@ -192,14 +195,18 @@ func (s *storm) plan(clients []*virtual.Computer) {
 }
 
 // traced follows the server's trace.
-func (s *storm) traced(e *machine.Event) {
-	if e.B > s.follow.told && (e.Kind == machine.ZnodeCreated || e.Kind == machine.ZnodeSet) && s.never[e.Detail] {
+func (s *storm) traced(c *virtual.Computer, e *machine.Event) {
+	fresh := s.follow.fresh(c, e)
+	if fresh && (e.Kind == machine.ZnodeCreated || e.Kind == machine.ZnodeSet) && s.never[e.Detail] {
 		s.fail("%v: this write was settled as not happened", e)
 	}
 	before := s.follow.nodes[e.Subject]
 	_, existed := s.follow.nodes[e.Subject]
-	if err := s.follow.event(e, s.w.Now()); err != nil {
+	if err := s.follow.event(c, e, s.w.Now()); err != nil {
 		s.fail("%w", err)
+	}
+	if !fresh {
+		return
 	}
 	switch e.Kind {
 	case machine.ZnodeCreated, machine.ZnodeSet, machine.ZnodeDeleted:
@@ -221,9 +228,9 @@ func (s *storm) clientProgram(comp *virtual.Computer) func(m machine.Machine) er
 }
 
 func (s *storm) client(comp *virtual.Computer, m machine.Machine) error {
-	rng := m.Rand("test/calls")
+	rng, tap := m.Rand("test/calls"), s.tap
 	for {
-		c := client.Connect(m, client.Config{Servers: []string{"zk:2181"}, SessionTimeout: time.Duration(3+rng.IntN(4)) * time.Second,
+		c := client.Connect(m, client.Config{Servers: s.addresses(), Tap: tap, SessionTimeout: time.Duration(3+rng.IntN(4)) * time.Second,
 			RequestTimeout: time.Duration(2+rng.IntN(8)) * time.Second})
 		var limbo []string
 		for {
@@ -245,7 +252,7 @@ func (s *storm) client(comp *virtual.Computer, m machine.Machine) error {
 			if errors.Is(err, client.ErrSessionExpired) {
 				break
 			}
-			if s.calm && err != nil && s.w.Now() > 75*time.Second && !refused(err) {
+			if s.calm && err != nil && s.w.Now() > s.calmFrom && !refused(err) {
 				s.fail("%s: call at %v, after the heal: %v", m.Name(), start, err)
 			}
 			m.Sleep(time.Duration(rng.Int64N(int64(400 * time.Millisecond))))
@@ -331,7 +338,7 @@ func (s *storm) judgeEnd() {
 	checker := s.c.Add("checker")
 	done := false
 	checker.Boot(func(m machine.Machine) error {
-		c := client.Connect(m, client.Config{Servers: []string{"zk:2181"}})
+		c := client.Connect(m, client.Config{Servers: s.addresses()})
 		for _, path := range chaosPaths {
 			start := s.w.Now()
 			data, stat, err := c.Get(path, false)

@@ -2,15 +2,16 @@ package coord
 
 import (
 	"faultline/coord/jute"
-	"faultline/coord/tree"
+	"faultline/coord/replica"
 	"faultline/sim/machine"
 )
 
 // commit is the task that executes everything; see the package comment.
 func (s *Server) commit() {
+	var letters []letter
 	for {
 		s.lock.Lock()
-		for len(s.queue) == 0 && !s.stopping {
+		for len(s.queue) == 0 && len(s.inbox) == 0 && !s.stopping {
 			s.work.Wait()
 		}
 		if s.stopping {
@@ -19,59 +20,155 @@ func (s *Server) commit() {
 		}
 		batch := s.queue
 		s.queue, s.spare = s.spare[:0], nil
+		letters, s.inbox = s.inbox, letters[:0]
 		s.lock.Unlock()
 
 		s.m.Failpoint("fault/coord/execute-slow")
-		err := s.execute(batch)
-		if err == nil && s.store.pending() > 0 {
-			err = s.makeDurable()
-		}
+		err := s.step(batch, letters)
+		clear(letters)
 		if err != nil {
 			s.lock.Lock()
 			s.stop(err)
 			s.lock.Unlock()
 			return
 		}
-		s.m.Failpoint("fault/coord/release-slow")
-		s.release(batch)
-		if err := s.maybeRoll(); err != nil {
-			s.lock.Lock()
-			s.stop(err)
-			s.lock.Unlock()
-			return
-		}
 	}
 }
 
-// execute applies a batch in memory and stages its output.
-func (s *Server) execute(batch []request) error {
-	work := machine.Work{Requests: len(batch), Syscalls: 1}
-	for i := range batch {
-		work.Copied += int64(batch[i].size)
-	}
-	s.m.Work(work)
-	for i := range batch {
-		if err := s.handle(&batch[i]); err != nil {
+// step works off what arrived, and all that follows from it.
+func (s *Server) step(batch []*request, letters []letter) error {
+	s.take(batch)
+	for i := range letters {
+		if err := s.unfold(&letters[i]); err != nil {
 			return err
 		}
 	}
+	if err := s.proposeLate(); err != nil {
+		return err
+	}
+	for {
+		s.moved = false
+		for _, c := range s.busy {
+			s.pump(c)
+		}
+		s.submit()
+		if err := s.drain(); err != nil {
+			return err
+		}
+		if served := s.ask(); !served && !s.moved && !s.asks {
+			break
+		}
+	}
+	s.m.Failpoint("fault/coord/release-slow")
+	s.release(batch)
+	return s.maybeRoll()
+}
+
+// unfold works a letter off.
+func (s *Server) unfold(l *letter) error {
+	switch l.kind {
+	case letterRaft:
+		s.receive(l.message)
+	case letterForward:
+		s.forwarded(l.body)
+	case letterAsk:
+		s.asked(l.peer, l.body)
+	case letterTell:
+		s.wasTold(l.body)
+	case letterLink:
+		s.rounds.Lost()
+		if s.linkEpoch(l.peer) == 0 {
+			s.raft().ReportSnapshot(l.peer, snapshotLost)
+			s.raft().ReportUnreachable(l.peer)
+		}
+	case letterDisk:
+		return s.done(l.job)
+	case letterExpiry:
+		s.expire(l.session)
+	case letterPulse:
+		return s.beat()
+	}
 	return nil
 }
 
-// apply applies a decided transaction, appends it to the log and fires watches. An error is a bug or a damaged memory: what decide made does not fit.
-func (s *Server) apply(txn *tree.Txn) error {
-	effects, err := s.tree.Apply(txn, s.effects[:0])
-	s.effects = effects
-	if err != nil {
-		return err
+// take puts requests into the order of their connections.
+func (s *Server) take(batch []*request) {
+	if len(batch) == 0 {
+		return
 	}
-	s.store.append(txn)
-	s.traces = appendTrace(s.traces, txn, effects)
-	for i := range effects {
-		s.notices = s.watches.Fire(&effects[i], s.notices[:0])
-		s.notify()
+	work := machine.Work{Requests: len(batch), Syscalls: 1}
+	for _, r := range batch {
+		work.Copied += int64(r.size)
 	}
-	return nil
+	s.m.Work(work)
+	for _, r := range batch {
+		c := r.from
+		switch {
+		case r.kind == fromLost:
+			s.lost(c)
+			s.finished(r)
+		case c.gone:
+			s.finished(r)
+		default:
+			if r.kind == fromClient && r.confirms() {
+				r.round = s.rounds.Join(c.id)
+			}
+			c.fifo = append(c.fifo, r)
+			if !c.busy {
+				c.busy = true
+				s.busy = append(s.busy, c)
+			}
+		}
+	}
+}
+
+// pump moves a connection's requests on, in their order: a write goes to the outbox behind other writes, a read waits for the writes before
+// it and for its round.
+func (s *Server) pump(c *conn) {
+	for !c.gone && c.under < len(c.fifo) {
+		r := c.fifo[c.under]
+		switch {
+		case r.kind == fromNew:
+			if s.leader == 0 || !s.admit(r) {
+				return
+			}
+			s.outbox.Add(r)
+			c.under++
+		case c.id == 0:
+			return
+		case r.writes():
+			if s.leader == 0 {
+				return
+			}
+			r.command = replica.Command{Kind: replica.Change, Session: c.id, Seat: c.seat, Steps: r.step[:]}
+			switch r.op {
+			case jute.OpCloseSession:
+				r.command.Kind, r.command.Steps = replica.Close, nil
+			case jute.OpMulti:
+				r.command.Steps = r.steps
+			}
+			s.outbox.Add(r)
+			c.under++
+		case c.under > 0 || r.round > s.rounds.confirmed:
+			return
+		default:
+			s.handle(r)
+			if !c.gone {
+				c.pop()
+				s.finished(r)
+			}
+		}
+	}
+}
+
+// finished gives a request back.
+func (s *Server) finished(r *request) {
+	if c := r.from; !c.lost {
+		c.freed++
+		c.freedBytes += r.size
+		s.touch(c)
+	}
+	s.over = append(s.over, r)
 }
 
 // notify stages the events of s.notices.
@@ -96,58 +193,39 @@ func (s *Server) touch(c *conn) {
 	}
 }
 
-// makeDurable syncs the batch's transactions; from here on they have happened.
-func (s *Server) makeDurable() error {
-	if s.m.Failpoint("fault/coord/slow-fsync") {
-		s.m.Sleep(s.cfg.TickTime / 4)
-	}
-	if s.store.unsynced > 1 {
-		s.m.Mark("mark/coord/group-commit")
-	}
-	s.m.Work(machine.Work{Summed: int64(s.store.pending()), Syscalls: 2})
-	if err := s.store.commit(); err != nil {
-		s.m.Mark("mark/coord/log-failed")
-		return err
-	}
-	s.trace()
-	return nil
-}
-
-// trace reports the transactions that became durable.
-func (s *Server) trace() {
-	for i := range s.traces {
-		s.m.Trace(s.traces[i])
-	}
-	clear(s.traces)
-	s.traces = s.traces[:0]
-	s.store.traced = s.tree.Zxid()
-}
-
-// release lets the batch's output go.
-func (s *Server) release(batch []request) {
+// release lets the output go.
+func (s *Server) release(batch []*request) {
 	for _, c := range s.touched {
 		switch {
-		case c.wrote && s.m.Failpoint("fault/coord/drop-reply"), !c.wrote && s.m.Failpoint("fault/coord/drop-answer"):
+		case c.wrote && s.m.Failpoint("fault/coord/drop-reply"), !c.wrote && len(c.staged) > 0 && s.m.Failpoint("fault/coord/drop-answer"):
 			c.end = closesNow
 		}
 		c.wrote = false
 	}
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	for i := range batch {
-		if c := batch[i].from; c != nil {
-			c.queued--
-			c.unread -= batch[i].size
-			c.room.Signal()
+	kept := s.busy[:0]
+	for _, c := range s.busy {
+		if c.busy = len(c.fifo) > 0 && !c.gone; c.busy {
+			kept = append(kept, c)
 		}
 	}
-	clear(batch)
+	clear(s.busy[len(kept):])
+	s.busy = kept
+	s.lock.Lock()
+	defer s.lock.Unlock()
 	if cap(batch) <= 4096 {
+		clear(batch)
 		s.spare = batch[:0]
 	}
+	s.reuse()
 	for i, c := range s.touched {
 		s.touched[i] = nil
 		c.touched = false
+		c.queued -= c.freed
+		c.unread -= c.freedBytes
+		if c.freed > 0 {
+			c.room.Signal()
+		}
+		c.freed, c.freedBytes = 0, 0
 		switch {
 		case c.end == closesNow:
 			c.kill()
@@ -165,58 +243,13 @@ func (s *Server) release(batch []request) {
 				c.finishing = true
 				_ = c.net.SetWriteDeadline(s.m.Now().Add(s.cfg.maxTimeout()))
 			}
-			c.wake.Signal()
+			if len(c.out) > 0 || c.finishing {
+				c.wake.Signal()
+			}
 		}
 		if c.staged = c.staged[:0]; cap(c.staged) > 64<<10 {
 			c.staged = nil
 		}
 	}
 	s.touched = s.touched[:0]
-}
-
-// maybeRoll begins a new log when the open one is long, and saves the snapshot before it in a task of its own: requests need not wait for it.
-func (s *Server) maybeRoll() error {
-	full := s.store.records >= s.cfg.SnapshotEvery || s.store.size >= maxLogBytes
-	switch {
-	case full && s.m.Failpoint("fault/coord/roll-late"):
-		return nil
-	case !full && (s.store.records == 0 || !s.m.Failpoint("fault/coord/roll-early")):
-		return nil
-	}
-	s.lock.Lock()
-	busy := s.snapshotting
-	s.lock.Unlock()
-	if busy {
-		s.m.Mark("mark/coord/roll-while-saving")
-		return nil
-	}
-	number := s.store.number + 1
-	if err := s.store.begin(number, s.tree.Zxid()); err != nil {
-		return err
-	}
-	content := encodeSnapshot(s.tree, nil, number)
-	s.m.Work(machine.Work{Copied: int64(len(content)), Summed: int64(len(content))})
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	if s.stopping {
-		return nil
-	}
-	s.snapshotting = true
-	if len(s.attached) > 0 {
-		s.m.Mark("mark/coord/snapshot-with-sessions")
-	}
-	s.spawn("coord/snapshot", func() {
-		// Without the snapshot the logs stay and grow; the next roll tries again.
-		switch {
-		case s.m.Failpoint("fault/coord/snapshot-unsaved"):
-		case saveSnapshot(s.m, s.cfg.DataDir, number, content) != nil:
-			s.m.Mark("mark/coord/snapshot-failed")
-		case !s.m.Failpoint("fault/coord/logs-kept"):
-			removeBelow(s.m, s.cfg.DataDir, number)
-		}
-		s.lock.Lock()
-		s.snapshotting = false
-		s.lock.Unlock()
-	})
-	return nil
 }

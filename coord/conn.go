@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"faultline/coord/jute"
+	"faultline/coord/replica"
 	"faultline/coord/tree"
 	"faultline/sim/machine"
 )
@@ -14,12 +15,19 @@ type conn struct {
 	net net.Conn
 
 	// Of the commit task alone.
-	id      int64  // session, 0: none yet
-	gone    bool   // lost, closed, or its session moved: nothing of it is executed any more
-	staged  []byte // output of the batch
-	touched bool   // in Server.touched
-	wrote   bool   // staged has the reply to a transaction
-	end     ending // what happens after the batch
+	id         int64 // session, 0: none yet
+	seat       int64 // of the session here
+	gone       bool  // closed, or its session moved: nothing of it is executed any more
+	lost       bool  // its reader has ended
+	fifo       []*request
+	under      int    // how many at the front of fifo are in the outbox
+	busy       bool   // in Server.busy
+	staged     []byte // output
+	touched    bool   // in Server.touched
+	wrote      bool   // staged has the reply to a transaction
+	end        ending // what happens after release
+	freed      int    // requests that are done
+	freedBytes int    // of these
 
 	// Under Server.lock.
 	session    int64        // as id: what the reader touches
@@ -41,12 +49,11 @@ const (
 	closesNow
 )
 
-// request is something for the commit task: from a client, or about a connection or session.
+// request is something of a client or its connection for the commit task.
 type request struct {
-	kind    requestKind
-	from    *conn
-	session int64 // fromTimer
-	size    int   // bytes it counts for in from.unread
+	kind requestKind
+	from *conn
+	size int // bytes it counts for in from.unread
 
 	connect     jute.ConnectRequest // fromNew, without its Password, which is here
 	password    [jute.PasswordLen]byte
@@ -59,6 +66,9 @@ type request struct {
 	steps     []tree.Step  // multi
 	watch     bool
 	watches   *jute.SetWatches
+
+	round   uint64          // a read: served when this is confirmed
+	command replica.Command // a write, once it is in the outbox
 }
 
 type requestKind uint8
@@ -67,11 +77,58 @@ const (
 	fromClient requestKind = iota
 	fromNew                // a connection's first packet
 	fromLost               // the connection ended
-	fromTimer              // a session is late
 )
+
+// writes tells that the request goes through the replicated log.
+func (r *request) writes() bool {
+	switch r.op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpSetData, jute.OpDelete, jute.OpCheck, jute.OpMulti, jute.OpCloseSession:
+		return !r.malformed
+	}
+	return false
+}
+
+// confirms tells that the request must see what is acknowledged, or confirms that its session lives.
+func (r *request) confirms() bool {
+	switch r.op {
+	case jute.OpExists, jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL, jute.OpSync, jute.OpSetWatches, jute.OpSetWatches2, jute.OpPing:
+		return !r.malformed
+	}
+	return false
+}
+
+// newRequest takes a request for reuse or makes one. Under lock.
+func (s *Server) newRequest(kind requestKind, c *conn) *request {
+	if n := len(s.unused); n > 0 {
+		r := s.unused[n-1]
+		s.unused = s.unused[:n-1]
+		r.kind, r.from = kind, c
+		return r
+	}
+	return &request{kind: kind, from: c}
+}
+
+// reuse takes back what is done. Under lock.
+func (s *Server) reuse() {
+	for i, r := range s.over {
+		s.over[i] = nil
+		if len(s.unused) < 256 {
+			*r = request{}
+			s.unused = append(s.unused, r)
+		}
+	}
+	s.over = s.over[:0]
+}
 
 func newConn(s *Server, nc net.Conn) *conn {
 	return &conn{net: nc, wake: s.m.NewCond("coord/write", s.lock), room: s.m.NewCond("coord/read", s.lock)}
+}
+
+// pop removes the first request.
+func (c *conn) pop() {
+	n := copy(c.fifo, c.fifo[1:])
+	c.fifo[n] = nil
+	c.fifo = c.fifo[:n]
 }
 
 // kill ends a connection's tasks without more output. Under lock.
@@ -90,7 +147,7 @@ func (s *Server) read(c *conn) {
 	s.lock.Lock()
 	c.kill()
 	s.forget(c)
-	s.enqueue(request{kind: fromLost, from: c})
+	s.enqueue(s.newRequest(fromLost, c))
 	s.lock.Unlock()
 }
 
@@ -103,14 +160,16 @@ func (s *Server) readAll(c *conn) {
 	if err != nil {
 		return
 	}
-	first := request{kind: fromNew, from: c, size: len(packet)}
-	if first.connect.Decode(packet) != nil || c.net.SetReadDeadline(time.Time{}) != nil {
+	var ask jute.ConnectRequest
+	if ask.Decode(packet) != nil || c.net.SetReadDeadline(time.Time{}) != nil {
 		return
 	}
-	first.hasPassword = len(first.connect.Password) == jute.PasswordLen
-	copy(first.password[:], first.connect.Password)
-	first.connect.Password = nil // it aliases the packet
 	s.lock.Lock()
+	first := s.newRequest(fromNew, c)
+	first.size, first.hasPassword = len(packet)+64, len(ask.Password) == jute.PasswordLen
+	copy(first.password[:], ask.Password)
+	ask.Password = nil // it aliases the packet
+	first.connect = ask
 	ok := s.enqueue(first)
 	s.lock.Unlock()
 	var in jute.Request
@@ -123,17 +182,21 @@ func (s *Server) readAll(c *conn) {
 		if err != nil && len(packet) < 8 {
 			return
 		}
-		r := request{kind: fromClient, from: c, size: len(packet) + 64, xid: in.Xid, op: in.Op, malformed: err != nil, watch: in.Watch, watches: in.Watches}
-		r.step[0] = tree.Step{Op: in.Op, Path: in.Path, Data: string(in.Data), Flags: in.Flags, Version: in.Version}
+		s.lock.Lock()
+		r := s.newRequest(fromClient, c)
+		r.size, r.xid, r.op, r.malformed, r.watch, r.watches = len(packet)+64, in.Xid, in.Op, err != nil, in.Watch, in.Watches
 		if in.Op == jute.OpMulti {
 			r.steps = make([]tree.Step, len(in.Steps))
 			for i, p := range in.Steps {
 				r.steps[i] = tree.Step{Op: p.Op, Path: p.Path, Data: string(p.Data), Flags: p.Flags, Version: p.Version}
 			}
+		} else {
+			r.step[0] = tree.Step{Op: in.Op, Path: in.Path, Data: string(in.Data), Flags: in.Flags, Version: in.Version}
 		}
-		s.lock.Lock()
 		if ok = s.enqueue(r); ok {
-			s.expiry.Touch(c.session, s.m.Uptime())
+			if s.expiry != nil {
+				s.expiry.Touch(c.session, s.m.Uptime())
+			}
 			if c.queued >= maxQueued || c.unread > maxUnread || len(c.out) > maxUnsent {
 				s.m.Mark("mark/coord/client-held-back")
 			}
@@ -146,14 +209,12 @@ func (s *Server) readAll(c *conn) {
 }
 
 // enqueue hands a request to the commit task; false: the connection or the server ends. Under lock.
-func (s *Server) enqueue(r request) bool {
+func (s *Server) enqueue(r *request) bool {
 	if s.stopping || r.kind <= fromNew && r.from.dead {
 		return false
 	}
-	if r.from != nil {
-		r.from.queued++
-		r.from.unread += r.size
-	}
+	r.from.queued++
+	r.from.unread += r.size
 	s.queue = append(s.queue, r)
 	if len(s.queue) == 1 {
 		s.work.Signal()

@@ -6,19 +6,24 @@ import (
 	"hash/crc32"
 	"path"
 
+	"go.etcd.io/raft/v3/raftpb"
+
+	"faultline/coord/replica"
 	"faultline/coord/tree"
 	"faultline/sim/machine"
 )
 
 // recovered is what the data directory holds.
 type recovered struct {
-	tree     *tree.Tree
-	untraced []machine.Event // of transactions that were perhaps not traced
-	last     uint64          // largest number in use, 0: none
+	image
+	state   *replica.State // after the entry image.index; image.state is nil
+	log     raftLog        // the entries behind
+	applied uint64         // last entry that was surely applied and traced
+	last    uint64         // largest number in use, 0: none
 }
 
 // openStore recovers the state and begins a new log. It may fail or be cut off at any point and be tried again.
-func openStore(m machine.Machine, dir string) (*store, *recovered, error) {
+func openStore(m machine.Machine, dir string, id, members uint64) (*store, *recovered, error) {
 	if err := m.Disk().Mkdir(dir); err != nil {
 		return nil, nil, fmt.Errorf("data directory %s: %w", dir, err)
 	}
@@ -35,12 +40,18 @@ func openStore(m machine.Machine, dir string) (*store, *recovered, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("recover %s: %w", dir, err)
 	}
+	if r.members > 0 && (r.id != id || r.members != members) {
+		return nil, nil, fmt.Errorf("recover %s: it belongs to server %d of %d, this is server %d of %d; servers keep their places", dir, r.id, r.members, id, members)
+	}
+	r.id, r.members = id, members
 	s := &store{m: m, dir: dir}
 	m.Failpoint("fault/coord/recover-slow")
-	if err := saveSnapshot(m, dir, r.last+1, encodeSnapshot(r.tree, r.untraced, r.last+1)); err != nil {
+	now := r.image
+	now.tail, now.state = r.log.entries, r.state.Append(nil)
+	if err := saveSnapshot(m, dir, r.last+1, now.encode(r.last+1)); err != nil {
 		return nil, nil, err
 	}
-	if err := s.begin(r.last+1, r.tree.Zxid()); err != nil {
+	if err := s.begin(r.last + 1); err != nil {
 		return nil, nil, err
 	}
 	if !m.Failpoint("fault/coord/recovered-logs-kept") {
@@ -71,7 +82,7 @@ func readStore(m machine.Machine, dir string) (*recovered, error) {
 		if logs > 0 {
 			return nil, fmt.Errorf("%w: %d transaction logs but no snapshot; restore a snapshot or remove the logs to start empty", tree.ErrCorrupt, logs)
 		}
-		r.tree = tree.New()
+		r.state = replica.New()
 		return r, nil
 	}
 	if err := r.snapshot(m, dir, snap); err != nil {
@@ -99,6 +110,9 @@ func readStore(m machine.Machine, dir string) (*recovered, error) {
 		}
 		next++
 	}
+	if err := r.settle(); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
 	return r, nil
 }
 
@@ -116,16 +130,30 @@ func (r *recovered) load(name string, number uint64, b []byte) (err error) {
 		binary.BigEndian.Uint64(b[16:]) != uint64(len(b)-snapHeader) || binary.BigEndian.Uint32(b[24:]) != snapSum(b) {
 		return fmt.Errorf("%w: %s is no valid snapshot (%d bytes); restore it from a copy", tree.ErrCorrupt, name, len(b))
 	}
-	if r.untraced, b, err = decodeEvents(b[snapHeader:]); err == nil {
-		r.tree, err = tree.Decode(b)
+	d := reader{rest: b[snapHeader:]}
+	x := &r.image
+	for _, v := range [...]*uint64{&x.id, &x.members, &x.hard.term, &x.hard.vote, &x.hard.commit, &x.index, &x.term} {
+		*v = d.uvarint()
+	}
+	r.log.reset(x.index, x.term)
+	var tail []*raftpb.Entry
+	for count := d.count(3); count > 0; count-- {
+		tail = append(tail, d.entry())
+	}
+	if d.err != nil {
+		return fmt.Errorf("%s: %w: %w", name, tree.ErrCorrupt, d.err)
+	}
+	if err = r.log.append(tail); err == nil {
+		r.state, err = replica.Decode(d.rest)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	r.applied = x.index
 	return nil
 }
 
-// replay applies a log's transactions. torn says where and how the log ends in something that is no whole record, "": it does not.
+// replay takes what a log has. torn says where and how the log ends in something that is no whole record, "": it does not.
 func (r *recovered) replay(m machine.Machine, name string, number uint64) (torn string, err error) {
 	b, err := readFile(m, name)
 	if err != nil {
@@ -135,43 +163,75 @@ func (r *recovered) replay(m machine.Machine, name string, number uint64) (torn 
 }
 
 func (r *recovered) redo(name string, number uint64, b []byte) (torn string, err error) {
-	if len(b) < logHeader || string(b[:8]) != logMagic || crc32.Checksum(b[:24], castagnoli) != binary.BigEndian.Uint32(b[24:]) {
+	if len(b) < logHeader || string(b[:8]) != logMagic || crc32.Checksum(b[:16], castagnoli) != binary.BigEndian.Uint32(b[16:]) {
 		return fmt.Sprintf("%s has no valid header", name), nil
 	}
-	if n, zxid := binary.BigEndian.Uint64(b[8:]), int64(binary.BigEndian.Uint64(b[16:])); n != number || zxid != r.tree.Zxid() {
-		return "", fmt.Errorf("%w: %s is log %d after transaction %d, but the state is at transaction %d", tree.ErrCorrupt, name, n, zxid, r.tree.Zxid())
+	if n := binary.BigEndian.Uint64(b[8:]); n != number {
+		return "", fmt.Errorf("%w: %s is log %d", tree.ErrCorrupt, name, n)
 	}
-	sum := binary.BigEndian.Uint32(b[24:])
-	var txn tree.Txn
-	var effects []tree.Effect
+	sum := binary.BigEndian.Uint32(b[16:])
 	for at := logHeader; at < len(b); {
 		payload, stored, end := record(b, at)
 		if payload == nil {
 			return fmt.Sprintf("%s ends inside a record at %d", name, at), nil
 		}
 		if sum = recordSum(sum, b[at:at+4], payload); sum != stored {
-			// A record of a later batch says that this one was durable, so it is not the torn end but damage.
+			// A later record that says that this one was durable makes it damage, and not the torn end.
 			next, nextSum, _ := record(b, end)
-			traced, n := binary.Varint(next)
-			if next != nil && recordSum(stored, b[end:end+4], next) == nextSum && n > 0 && traced > r.tree.Zxid() {
-				return "", fmt.Errorf("%w: %s is damaged at %d, in transactions that were acknowledged; restore it from a copy", tree.ErrCorrupt, name, at)
+			synced, n := binary.Uvarint(next)
+			if next != nil && recordSum(stored, b[end:end+4], next) == nextSum && n > 0 && synced >= uint64(end) {
+				return "", fmt.Errorf("%w: %s is damaged at %d, in what was promised to clients or servers; restore it from a copy", tree.ErrCorrupt, name, at)
 			}
 			return fmt.Sprintf("%s has a record at %d whose checksum is wrong", name, at), nil
 		}
-		traced, n := binary.Varint(payload)
-		if n <= 0 {
-			return "", fmt.Errorf("%w: %s at %d", tree.ErrCorrupt, name, at)
-		}
-		if err := txn.Decode(payload[n:]); err != nil {
+		if err := r.record(payload); err != nil {
 			return "", fmt.Errorf("%s at %d: %w", name, at, err)
 		}
-		if effects, err = r.tree.Apply(&txn, effects[:0]); err != nil {
-			return "", fmt.Errorf("%s at %d: %w", name, at, err)
-		}
-		r.untraced = appendTrace(dropTraced(r.untraced, traced), &txn, effects)
 		at = end
 	}
 	return "", nil
+}
+
+// record takes one record.
+func (r *recovered) record(payload []byte) error {
+	d := reader{rest: payload}
+	d.uvarint() // synced
+	hard := hardState{term: d.uvarint(), vote: d.uvarint(), commit: d.uvarint()}
+	applied := d.uvarint()
+	var entries []*raftpb.Entry
+	for count := d.count(3); count > 0; count-- {
+		entries = append(entries, d.entry())
+	}
+	if d.err == nil && len(d.rest) > 0 {
+		d.fail("end")
+	}
+	if d.err != nil {
+		return fmt.Errorf("%w: %w", tree.ErrCorrupt, d.err)
+	}
+	if err := r.log.append(entries); err != nil {
+		return err
+	}
+	r.hard, r.applied = hard, max(r.applied, applied)
+	return nil
+}
+
+// settle applies what was applied, and traced, before.
+func (r *recovered) settle() error {
+	if r.applied > r.log.last() {
+		return fmt.Errorf("%w: entry %d was applied, but the last one there is %d", tree.ErrCorrupt, r.applied, r.log.last())
+	}
+	for _, e := range r.log.entries[:r.applied-r.log.index] {
+		if err := r.state.Apply(e.GetData(), nil, func(*replica.Outcome) error { return nil }); err != nil {
+			return fmt.Errorf("entry %d: %w", e.GetIndex(), err)
+		}
+	}
+	r.log.compact(r.applied)
+	r.index, r.term = r.log.index, r.log.term
+	r.hard.commit = max(r.hard.commit, r.applied)
+	if r.hard.commit > r.log.last() {
+		return fmt.Errorf("%w: entry %d was agreed on, but the last one there is %d", tree.ErrCorrupt, r.hard.commit, r.log.last())
+	}
+	return nil
 }
 
 // record finds the record at an offset; payload is nil when none is whole there.

@@ -15,31 +15,39 @@ import (
 
 // Server is a running coordination server.
 type Server struct {
-	m        machine.Machine
-	cfg      Config
-	listener net.Listener
-	port     int
+	m            machine.Machine
+	cfg          Config
+	id           uint64
+	incarnation  uint64 // grows with every start
+	listener     net.Listener
+	peerListener net.Listener // nil: there are no others
+	port         int
+
+	store *store // of the disk task; when this server is alone, of the commit task
 
 	// Of the commit task alone.
-	store     *store
-	tree      *tree.Tree
+	replication
 	watches   *tree.Watches
-	attached  map[int64]*conn // session -> its current connection
+	attached  map[int64]*conn // session -> its current connection here
 	passwords *rand.Rand
-	touched   []*conn           // connections with staged output of the batch
-	traces    []machine.Event   // of the batch's transactions
-	txn       tree.Txn          // reused
-	effects   []tree.Effect     // reused
+	busy      []*conn           // connections with requests under way
+	touched   []*conn           // connections with staged output
 	notices   []tree.Notice     // reused
 	results   []jute.StepResult // reused
 
 	lock machine.Mutex
 	// Under lock.
-	work         machine.Cond // there are requests, or the server stops
+	work         machine.Cond // there is something for the commit task, or the server stops
+	diskWork     machine.Cond // there are jobs, or the server stops
 	idle         machine.Cond // no task is left
-	queue, spare []request
+	queue, spare []*request
+	inbox        []letter
+	unused       []*request // for reuse
+	diskQueue    []*job
 	conns        []*conn
-	expiry       *tree.Expiry
+	peers        []*peer
+	inbounds     []net.Conn
+	expiry       *tree.Expiry // nil: another server decides who is late
 	timer        machine.Timer
 	timerAt      time.Duration
 	tasks        int
@@ -48,42 +56,57 @@ type Server struct {
 	err          error
 }
 
-// Start recovers the state from the machine's disk and serves it. It returns when the port is open.
+// Start recovers the state from the machine's disk and serves it. It returns when the port is open. Requests wait until a quorum of the
+// ensemble is up.
 func Start(m machine.Machine, cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
-	store, r, err := openStore(m, cfg.DataDir)
-	if err != nil {
-		return nil, fmt.Errorf("start coordination server: %w", err)
+	fail := func(err error) (*Server, error) { return nil, fmt.Errorf("start coordination server: %w", err) }
+	if err := cfg.check(); err != nil {
+		return fail(err)
 	}
-	listener, err := m.Listen(cfg.Port)
+	store, r, err := openStore(m, cfg.DataDir, uint64(cfg.ID), uint64(len(cfg.Peers)))
 	if err != nil {
-		store.file.Close()
-		return nil, fmt.Errorf("start coordination server: listen on port %d: %w", cfg.Port, err)
+		return fail(err)
 	}
 	s := &Server{
-		m: m, cfg: cfg, listener: listener, port: portOf(listener, cfg.Port),
-		store: store, tree: r.tree, traces: r.untraced, watches: tree.NewWatches(), attached: map[int64]*conn{},
-		passwords: m.Rand("coord/password"),
-		lock:      m.NewMutex("coord"),
-		expiry:    tree.NewExpiry(cfg.TickTime / 10),
+		m: m, cfg: cfg, id: uint64(cfg.ID), incarnation: store.number, store: store, watches: tree.NewWatches(), attached: map[int64]*conn{},
+		passwords: m.Rand("coord/password"), lock: m.NewMutex("coord"),
+	}
+	if s.listener, err = m.Listen(cfg.Port); err != nil {
+		store.file.Close()
+		return fail(fmt.Errorf("listen on port %d: %w", cfg.Port, err))
+	}
+	s.port = portOf(s.listener, cfg.Port)
+	if len(cfg.Peers) > 1 {
+		if s.peerListener, err = m.Listen(cfg.peerPort()); err != nil {
+			s.listener.Close()
+			store.file.Close()
+			return fail(fmt.Errorf("listen on port %d for the other servers: %w", cfg.peerPort(), err))
+		}
 	}
 	s.work = m.NewCond("coord/work", s.lock)
+	s.diskWork = m.NewCond("coord/disk", s.lock)
 	s.idle = m.NewCond("coord/idle", s.lock)
-	if len(s.traces) > 0 {
-		m.Mark("mark/coord/recovered-untraced")
+	for i, addr := range cfg.Peers {
+		if id := uint64(i + 1); id != s.id {
+			s.peers = append(s.peers, &peer{id: id, addr: addr, wake: m.NewCond("coord/link", s.lock)})
+		}
 	}
-	s.trace()
+	if err := s.replicate(r); err != nil {
+		return fail(err)
+	}
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	now := m.Uptime()
-	for _, id := range r.tree.Sessions() {
-		m.Mark("mark/coord/recovered-session")
-		timeout, _, _ := r.tree.Session(id)
-		s.expiry.Add(id, timeout, now)
-	}
-	s.arm()
+	s.post(letter{kind: letterPulse})
 	s.spawn("coord/commit", s.commit)
 	s.spawn("coord/accept", s.accept)
+	if !s.alone() {
+		s.spawn("coord/disk", s.writeDisk)
+		s.spawn("coord/accept-peer", s.acceptPeers)
+	}
+	for _, p := range s.peers {
+		s.spawn("coord/link", func() { s.talk(p) })
+	}
 	return s, nil
 }
 
@@ -127,12 +150,20 @@ func (s *Server) stop(reason error) {
 		return
 	}
 	s.stopping, s.err = true, reason
-	if s.timer != nil {
-		s.timer.Stop()
-		s.timer = nil
-	}
+	s.expireNobody()
 	s.work.Broadcast()
+	s.diskWork.Broadcast()
 	s.listener.Close()
+	if s.peerListener != nil {
+		s.peerListener.Close()
+	}
+	for _, p := range s.peers {
+		p.cut()
+		p.wake.Broadcast()
+	}
+	for _, nc := range s.inbounds {
+		nc.Close()
+	}
 	for _, c := range s.conns {
 		c.kill()
 	}

@@ -14,26 +14,28 @@ import (
 	"faultline/sim/virtual"
 )
 
-// world is a coordination server "zk" and clients on computers of their own. What the server traces is checked and kept.
+// world is a coordination server "zk", or an ensemble "zk-1", "zk-2", ..., and clients on computers of their own. What the servers trace is checked
+// and kept.
 type world struct {
-	t      *testing.T
-	w      *sim.World
-	c      *virtual.Cluster
-	zk     *virtual.Computer
-	cfg    coord.Config
-	follow follower
+	t       *testing.T
+	w       *sim.World
+	c       *virtual.Cluster
+	servers []*virtual.Computer
+	zk      *virtual.Computer // the first or only one
+	cfg     coord.Config
+	follow  follower
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
-	return newWorldOf(t, sim.Config{Seed: seed})
+	return newWorldOf(t, sim.Config{Seed: seed}, 1)
 }
 
-func newWorldOf(t *testing.T, cfg sim.Config) *world {
+func newWorldOf(t *testing.T, cfg sim.Config, servers int) *world {
 	w, seed := sim.New(cfg), cfg.Seed
 	x := &world{t: t, w: w, c: virtual.New(w, virtual.Config{})}
 	x.follow.reset()
 	x.c.OnEvent = func(c *virtual.Computer, e *machine.Event) {
-		if err := x.follow.event(e, w.Now()); err != nil {
+		if err := x.follow.event(c, e, w.Now()); err != nil {
 			t.Fatalf("seed %d at %v: %v", seed, w.Now(), err)
 		}
 	}
@@ -42,8 +44,20 @@ func newWorldOf(t *testing.T, cfg sim.Config) *world {
 			t.Fatalf("seed %d at %v: %s ended: %v", seed, w.Now(), c.Name(), err)
 		}
 	}
-	x.zk = x.c.Add("zk")
-	x.cfg = coord.Config{Port: 2181, TickTime: time.Second}
+	for i := range servers {
+		name := "zk"
+		if servers > 1 {
+			name = fmt.Sprint("zk-", i+1)
+			x.cfg.Peers = append(x.cfg.Peers, name+":2888")
+		}
+		x.servers = append(x.servers, x.c.Add(name))
+	}
+	x.zk = x.servers[0]
+	peers := x.cfg.Peers
+	x.cfg = coord.Config{Port: 2181, TickTime: time.Second, Peers: peers}
+	if servers > 1 {
+		x.cfg.TickTime = 200 * time.Millisecond
+	}
 	t.Cleanup(func() {
 		if !t.Failed() { // a test that fails inside a task leaves the world in the middle of a step
 			w.Close()
@@ -52,17 +66,37 @@ func newWorldOf(t *testing.T, cfg sim.Config) *world {
 	return x
 }
 
-// up starts the server.
+// up starts the servers that are down.
 func (x *world) up() {
-	x.follow.told = x.follow.zxid
-	x.zk.Boot(func(m machine.Machine) error { return coordRun(m, x) })
+	for i := range x.servers {
+		x.start(i)
+	}
+}
+
+// start starts a server if it is down.
+func (x *world) start(i int) {
+	if x.servers[i].Running() {
+		return
+	}
+	cfg := x.cfg
+	cfg.ID = i + 1
+	x.servers[i].Boot(func(m machine.Machine) error { return coord.Run(m, cfg) })
 }
 
 func coordRun(m machine.Machine, x *world) error { return coord.Run(m, x.cfg) }
 
+// addresses are where clients find the servers.
+func (x *world) addresses() []string {
+	var out []string
+	for _, c := range x.servers {
+		out = append(out, c.Name()+":2181")
+	}
+	return out
+}
+
 // on runs a client program on a computer of that name; when it ends the computer is idle.
 func (x *world) on(name string, cfg client.Config, story func(m machine.Machine, c *client.Client)) *virtual.Computer {
-	cfg.Servers = []string{"zk:2181"}
+	cfg.Servers = x.addresses()
 	comp := x.c.Add(name)
 	comp.Boot(func(m machine.Machine) error {
 		story(m, client.Connect(m, cfg))
@@ -71,10 +105,31 @@ func (x *world) on(name string, cfg client.Config, story func(m machine.Machine,
 	return comp
 }
 
-// partition cuts a computer off from the server, both ways.
+// partition cuts a computer off from the servers, both ways.
 func (x *world) partition(name string) (heal func()) {
-	to, from := x.c.Net.Block(name, "zk"), x.c.Net.Block("zk", name)
-	return func() { to(); from() }
+	out, in := x.isolate(name, true, false), x.isolate(name, false, true)
+	return func() { out(); in() }
+}
+
+// isolate cuts a computer off from all servers but itself: what it sends, what it gets, or both.
+func (x *world) isolate(name string, out, in bool) (heal func()) {
+	var heals []func()
+	for _, s := range x.servers {
+		if s.Name() == name {
+			continue
+		}
+		if out {
+			heals = append(heals, x.c.Net.Block(name, s.Name()))
+		}
+		if in {
+			heals = append(heals, x.c.Net.Block(s.Name(), name))
+		}
+	}
+	return func() {
+		for _, h := range heals {
+			h()
+		}
+	}
 }
 
 // run lets the world live for d.
@@ -87,14 +142,18 @@ func (x *world) run(d time.Duration) {
 	}
 }
 
-// follower is the state that the server's trace tells, with what must hold between events.
+// follower is the state that the servers' traces tell, with what must hold between events. Of a transaction that is traced several times the first counts, and
+// the others must be the same.
 type follower struct {
 	zxid     int64
-	told     int64 // transactions up to here may be told again by the server that runs now
+	tracer   string // who traced zxid first
 	nodes    map[string]node
 	sessions map[int64]time.Duration // id -> time-out
 	ended    map[int64]time.Duration // id -> world time of its end
 	expired  int
+	told     map[int64][]machine.Event
+	at       map[string]int64 // tracer -> zxid
+	place    map[string]int   // tracer -> event of it
 }
 
 type node struct {
@@ -105,16 +164,48 @@ type node struct {
 
 func (f *follower) reset() {
 	f.nodes, f.sessions, f.ended = map[string]node{"/": {}}, map[int64]time.Duration{}, map[int64]time.Duration{}
+	f.told, f.at, f.place = map[int64][]machine.Event{}, map[string]int64{}, map[string]int{}
 }
 
-func (f *follower) event(e *machine.Event, now time.Duration) error {
-	zxid := e.B
-	if e.C != 0 {
-		zxid = e.C
+func zxidOf(e *machine.Event) int64 {
+	switch e.Kind {
+	case machine.ZnodeCreated, machine.ZnodeSet, machine.ZnodeDeleted:
+		return e.B
+	case machine.SessionOpened, machine.SessionClosed, machine.SessionExpired:
+		return e.C
 	}
-	if zxid <= f.told {
+	return 0
+}
+
+// fresh tells that an event of a transaction was not traced before.
+func (f *follower) fresh(c *virtual.Computer, e *machine.Event) bool {
+	zxid := zxidOf(e)
+	return zxid > f.zxid || zxid == f.zxid && f.tracer == tracerOf(c)
+}
+
+func tracerOf(c *virtual.Computer) string { return fmt.Sprint(c.Name(), "#", c.Incarnation()) }
+
+func (f *follower) event(c *virtual.Computer, e *machine.Event, now time.Duration) error {
+	zxid := zxidOf(e)
+	if zxid == 0 {
 		return nil
 	}
+	who := tracerOf(c)
+	if f.at[who] != zxid {
+		if f.at[who] > zxid {
+			return fmt.Errorf("%s traced %v after transaction %d", who, e, f.at[who])
+		}
+		f.at[who], f.place[who] = zxid, 0
+	}
+	if !f.fresh(c, e) {
+		if told := f.told[zxid]; f.place[who] >= len(told) || told[f.place[who]] != *e {
+			return fmt.Errorf("%s traced %v as event %d of transaction %d, which was %v before", who, e, f.place[who], zxid, told)
+		}
+		f.place[who]++
+		return nil
+	}
+	f.tracer = who
+	f.told[zxid] = append(f.told[zxid], *e)
 	if zxid < f.zxid || zxid > f.zxid+1 {
 		return fmt.Errorf("%v does not follow transaction %d", e, f.zxid)
 	}

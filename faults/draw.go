@@ -66,12 +66,16 @@ func (p Plan) Draw(seed uint64, env Env) Plan {
 	return out
 }
 
-// fix draws the fields of one fault and reports whether there is a target for it.
+// fix draws the fields of one fault and reports whether there is a target for it, and something to do: a jump by 0 is none.
 func (f *Fault) fix(seed uint64, entity string, env Env) bool {
 	rng := func(field string) *rand.Rand { return sim.NewStream(seed, "faults/"+field, entity) }
+	info, _ := f.Kind.Info()
 	for _, r := range f.ranges() {
 		if !r.value.Fixed() {
 			r.value.Fix(rng(r.name))
+		}
+		if !r.value.Given() && slices.Contains(info.Need, r.name) {
+			return false
 		}
 	}
 	if f.Target != "" {

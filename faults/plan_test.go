@@ -190,6 +190,15 @@ func TestAFaultOfAMachineThatThisWorldDoesNotHaveIsLeftOut(t *testing.T) {
 	require.Equal(t, "broker-1", drawn[0].Target)
 }
 
+func TestAFaultThatIsDrawnAsNothingIsLeftOut(t *testing.T) {
+	plan := parsePlan(t, "faults:\n  - {at: 1s, fault: clock-jump, target: broker-1, by: -1ns..1ns, every: 10ms, until: 2s}\n")
+	require.Empty(t, plan.Check(world()))
+	drawn := plan.Draw(1, world())
+	require.Empty(t, drawn.Check(world()))
+	require.Greater(t, len(drawn), 30)
+	require.Less(t, len(drawn), 90)
+}
+
 func TestAFaultBetweenAMachineAndItselfIsLeftOut(t *testing.T) {
 	plan := parsePlan(t, "faults:\n  - {at: 1s..2s, fault: partition, target: any broker, peer: any broker, every: 1ms..5ms}\n")
 	require.Empty(t, plan.Check(world()))

@@ -304,11 +304,14 @@ func (p *Producer) settle(b *batch, base int64, err error) {
 func (p *Producer) judgeSequence(b *batch, err error, v verdict) verdict {
 	switch {
 	case errors.Is(err, kerr.OutOfOrderSequenceNumber), errors.Is(err, kerr.UnknownProducerID):
-		// One before it is missing, so it is not in the log, nor was it ever. That one is sent again, or was given up.
+		// One before it is missing, so it is not in the log yet. That one is sent again, or was given up.
 		p.m.Mark("mark/producer/out-of-order")
-		b.unknown = false
 		if first := len(b.part.queue) == 0 || b.part.queue[0].first > b.first; first && b.part.inFlight == 1 {
 			p.acc.gap(b)
+		}
+		if p.acc.renewing && b.unknown {
+			// An attempt without answer may still be on its way, behind one of the missing batch. With a new number it could be there twice.
+			return verdict{unknown: true}
 		}
 		return verdict{retry: true}
 	case errors.Is(err, kerr.InvalidProducerEpoch):

@@ -22,7 +22,7 @@ import (
 // Files of a bundle.
 const (
 	bundleScenario = "scenario.yaml" // as it was given
-	bundleDrawn    = "drawn.yaml"    // as the seed drew it: every value and fault concrete
+	bundleDrawn    = "drawn.yaml"    // as the seed drew it: every value and fault concrete, faults with their numbers
 	bundleVerdict  = "verdict.json"  // the run's Line and the build
 	bundleTimeline = "timeline.txt"  // the history, for people
 	bundleHistory  = "history.jsonl" // and for programs
@@ -39,11 +39,14 @@ func Bundle(dir string, sc *scenario.Scenario, seed uint64, o trial.Options, rep
 	}
 	b.write(bundleHow, []byte(reproduce+"\n"))
 	b.write(bundleScenario, sc.Marshal())
-	b.write(bundleDrawn, sc.Draw(seed).Marshal())
+	b.write(bundleDrawn, sc.Draw(seed).MarshalDrawn())
 	if b.err != nil {
 		return nil, b.err
 	}
 	timeline, hist, trace := b.create(bundleTimeline), b.create(bundleHistory), b.create(bundleTrace)
+	if len(o.Without) > 0 {
+		fmt.Fprintf(timeline, "Without the faults %v of its plan.\n", o.Without)
+	}
 	fmt.Fprintf(timeline, "%s, seed %d. Times are virtual, from the start of the world; faults write theirs from the begin of the load.\nWhat went well is left out here: sent, acknowledged, handed over, processed. See %s for all of it.\n\n", sc.Name, seed, bundleHistory)
 	o.Trace = func(e *sim.Entry) { io.WriteString(trace, e.String()); trace.WriteByte('\n') }
 	w := history.NewWriter(hist)

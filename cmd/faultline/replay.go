@@ -23,7 +23,8 @@ func replayCommand() *cobra.Command {
 		Long: `Run one seed again, bit for bit, and write a bundle: the scenario as it was drawn, the verdict, the history (for people
 and for programs) and the trace of every event of the world.`,
 		Example: `  faultline replay rebalance-storm --seed 17
-  faultline replay failures/swarm-93/scenario.yaml --seed 93 --until 12.5s`,
+  faultline replay failures/swarm-93/scenario.yaml --seed 93 --until 12.5s
+  faultline replay swarm --seed 93 --without 4,7`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("replay needs one scenario, a name or a file; found %d", len(args))
@@ -59,10 +60,13 @@ and for programs) and the trace of every event of the world.`,
 			if reads := f.files[sc.Name]; reads != "" && filepath.Dir(filepath.Clean(reads)) == filepath.Clean(dir) {
 				return fmt.Errorf("the bundle would replace %s, which it reads: give another folder with --out", reads)
 			}
+			if err := f.leaveOut(sc, seed); err != nil {
+				return err
+			}
 			stop, release := onInterrupt()
 			defer release()
 			again := f.reproduce(sc, seed)
-			res, err := reports.Bundle(dir, sc, seed, trial.Options{Policy: policy, Until: f.until, Stop: stop}, again)
+			res, err := reports.Bundle(dir, sc, seed, trial.Options{Policy: policy, Until: f.until, Without: f.without, Stop: stop}, again)
 			if err != nil {
 				return err
 			}
@@ -87,6 +91,7 @@ and for programs) and the trace of every event of the world.`,
 	}
 	c.Flags().Uint64Var(&seed, "seed", 0, "the seed (required)")
 	c.Flags().DurationVar(&f.until, "until", 0, "stop at this virtual time; what is owed at the end is not judged then")
+	c.Flags().IntSliceVar(&f.without, "without", nil, "leave these faults out, by their numbers in the timeline and in \"scenarios show --seed\": 2 or 2,5; no decision about the others shifts")
 	c.Flags().StringVar(&f.out, "out", "", `folder of the bundle (default "out/SCENARIO-SEED")`)
 	c.Flags().StringVar(&f.input, "input", "", "each line of this file is a message, instead of the scenario's workload")
 	c.Flags().StringVar(&f.bug, "bug", "", "plant a bug of the catalogue first, by its row (from a source checkout): "+bugRows())
@@ -109,6 +114,9 @@ func (f *runFlags) bundleName(scenario string, seed uint64) string {
 	}
 	if f.until > 0 {
 		name += "-until-" + f.until.String()
+	}
+	if len(f.without) > 0 {
+		name += "-without-" + numbers(f.without)
 	}
 	return name
 }

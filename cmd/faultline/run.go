@@ -30,6 +30,7 @@ type runFlags struct {
 	failFast  bool
 	selfCheck int
 	until     time.Duration     // of a replay
+	without   []int             // of a replay: numbers of faults
 	files     map[string]string // scenario name -> file that it was read from, if not one that ships
 }
 

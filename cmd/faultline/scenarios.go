@@ -62,15 +62,16 @@ func showCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			text := sc.Marshal()
 			if cmd.Flags().Changed("seed") {
-				sc = sc.Draw(seed)
+				text = sc.Draw(seed).MarshalDrawn()
 			}
-			_, err = out.Write(sc.Marshal())
+			_, err = out.Write(text)
 			return err
 		},
 	}
 	c.Flags().BoolVar(&fields, "fields", false, "print the reference of all fields instead")
-	c.Flags().Uint64Var(&seed, "seed", 0, "show it as this seed draws it")
+	c.Flags().Uint64Var(&seed, "seed", 0, "show it as this seed draws it, each fault with its number")
 	return c
 }
 

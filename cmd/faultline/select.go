@@ -87,10 +87,29 @@ func (f *runFlags) reproduce(sc *scenario.Scenario, seed uint64) string {
 	if f.until > 0 {
 		parts = append(parts, "--until", f.until.String())
 	}
+	if len(f.without) > 0 {
+		parts = append(parts, "--without", numbers(f.without))
+	}
 	if bug := os.Getenv(plantedBug); bug != "" {
 		parts = append(parts, "--bug", bug)
 	}
 	return strings.Join(parts, " ")
+}
+
+// leaveOut checks the numbers of the faults that a replay leaves out against what the seed draws.
+func (f *runFlags) leaveOut(sc *scenario.Scenario, seed uint64) error {
+	have := len(sc.Draw(seed).Faults)
+	for _, n := range f.without {
+		if n < 1 || n > have {
+			return fmt.Errorf("--without %d: seed %d of %s draws %d faults, numbered from 1; see: %s scenarios show %s --seed %d", n, seed, sc.Name, have, program(), sc.Name, seed)
+		}
+	}
+	return nil
+}
+
+// numbers writes a list as --without takes it.
+func numbers(list []int) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(list), "[]"), " ", ",")
 }
 
 // program is how this program was started, in words that work again.

@@ -37,6 +37,7 @@ const (
 	SessionOpened  = "session.opened"  // A: session id, B: time-out in ns
 	SessionClosed  = "session.closed"  // by its client. A: session id
 	SessionExpired = "session.expired" // A: session id
+	CoordLeads     = "coord.leads"     // this server of several leads from now on. A: term
 
 	// Consumer. Subject g/t/p unless said; Detail: consumer id.
 	ConsumerJoined    = "consumer.joined"    // Subject: group. A: session id

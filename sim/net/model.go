@@ -29,8 +29,9 @@
 //   - Corruption: in a segment that is delivered one bit differs from what was sent, with a probability: TCP's 16-bit sum lets through between one in
 //     65 thousand and one in ten million damaged packets (Stone and Partridge, SIGCOMM 2000). The sender's bytes stay true. A rule can spare the
 //     first CorruptFrom bytes of each segment and so all shorter segments: what is hit then is mostly record data, which a CRC-32C protects.
-//     Nothing protects headers, lengths, offsets and the whole protocol of the coordination service, so corruption that spares nothing can do
-//     anything to what a program believes; a plan that promises more than safe parsing keeps CorruptFrom above the headers.
+//     Nothing protects headers, lengths, counts, offsets (a batch's own base offset too) and the whole protocol of the coordination service, so
+//     corruption that spares nothing can do anything to what a program believes; a plan that promises more than safe parsing keeps CorruptFrom
+//     above the headers and its requests to one batch.
 //   - A process crashes: each of its connections is reset; the peer's pending and later calls fail with ErrConnReset. A reset
 //     is sent once: a blocked link swallows it, and the peer stays half-open until it sends something.
 //   - A machine loses power: silence. Peers are half-open: their reads wait, their writes are held. Once the machine is up again whatever

@@ -162,9 +162,11 @@ func (c *Computer) record(what string, a uint64) {
 // diskPort is what the disk asks of the world on behalf of one process.
 type diskPort struct{ p *process }
 
-// Now unwinds a task that was killed: the disk asks it before every operation, so that what dead tasks defer changes no file.
+// Now unwinds a task that was killed: the disk asks it before every operation, so that what dead tasks defer changes no file. Faults ask it outside any task.
 func (d *diskPort) Now() time.Duration {
-	d.p.w.Current()
+	if d.p.w.InTask() {
+		d.p.w.Current()
+	}
 	return d.p.w.Now()
 }
 

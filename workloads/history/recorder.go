@@ -12,6 +12,7 @@ type Recorder struct {
 	observers []Observer
 	event     Event
 	seq       int64
+	applied   Applied
 }
 
 // NewRecorder returns a recorder without observers. now reads the world's time.
@@ -85,8 +86,11 @@ func (r *Recorder) Sought(w Who, group, consumer, topic string, partition int32,
 	r.emit()
 }
 
-// Traced passes on what a process traced.
+// Traced passes on what a process traced. What another server of the coordination service, or another life of this one, traced before is left out.
 func (r *Recorder) Traced(w Who, t machine.Event) {
+	if !r.applied.Fresh(w, &t) {
+		return
+	}
 	e := r.begin(Traced, w)
 	e.Trace = t
 	r.emit()

@@ -99,6 +99,39 @@ func TestOracleReadsTheWire(t *testing.T) {
 	require.Contains(t, w.finish()[0].Message, "with a high watermark of 2")
 }
 
+// A ruined disk or wire frees what comes from then on, on that broker; what was seen before stays judged.
+func TestOracleUnderRuins(t *testing.T) {
+	for _, c := range []struct {
+		what, machine string
+		before        bool // the violation comes first
+		freed         bool
+	}{
+		{"", "", false, false}, {"bytes", "broker", false, true}, {"wire", "broker", false, true}, {"bytes", "broker-2", false, false},
+		{"bytes", "broker", true, false}, {"wire", "broker", true, false},
+	} {
+		p := &oracle.Promise{Brokers: []string{"broker"}, Coord: []string{"coord"}}
+		p.Ruins = oracle.NewRuins(p)
+		w := wire{New(p)}
+		ruin := func() {
+			e := &history.Event{Kind: history.MachineRuined, At: 8 * ms, Machine: c.machine, Text: c.what}
+			if c.what != "" {
+				p.Ruins.Observe(e)
+				w.Observe(e)
+			}
+		}
+		w.trace(0, machine.Event{Kind: machine.LogOpened, Subject: "visits/0"})
+		w.produce(0, 5, -1, wireBatch(0, 2, "aa"), 0, 0, nil)
+		if !c.before {
+			ruin()
+		}
+		w.fetch(10, 12, 2, wireBatch(0, 2, "ax")) // other bytes at the same offset
+		if c.before {
+			ruin()
+		}
+		require.Equal(t, c.freed, len(w.finish()) == 0, "%+v", c)
+	}
+}
+
 func TestOraclePowerLossTakesAcks1Only(t *testing.T) {
 	for _, acks := range []int16{1, -1} {
 		w := newWire()

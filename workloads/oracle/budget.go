@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"faultline/sim/machine"
 	"faultline/workloads/history"
 )
@@ -13,11 +15,12 @@ import (
 // Verified:
 //   - the rebalance attempts of a group's members together stay within Promise.RebalancesPerChange for each change of its members, of
 //     brokers or of topics (and for each disturbance: a pause or a lost connection starts a rebalance without any change);
-//   - no machine sends more than Promise.RequestsPerSecond requests to brokers within any second, by the tap.
+//   - no machine sends more than Promise.RequestsPerSecond requests to brokers within any second, by the tap;
+//   - of the produce requests with acks=1, 99 of 100 take no longer than Promise.Produce from the request to the answer, by the tap.
 //
 // Beyond the atlas ([Ruins]): no cap is judged once something is ruined. Whoever meets bytes that cannot be asks again.
 //
-// Not verified: latency (Delivery judges Promise.Late), requests that a crash interrupted.
+// Not verified: the latency of records (Delivery judges Promise.Late), requests that a crash interrupted.
 type BudgetCaps struct {
 	Findings
 	promise *Promise
@@ -27,6 +30,10 @@ type BudgetCaps struct {
 	sent    map[string]*queue[time.Duration] // machine -> when its requests of the last second began
 	toldTo  map[string]time.Duration         // machine -> no further report before
 	shocks  int                              // disturbances so far
+
+	produced, slow int           // produce requests with acks=1; those that took longer than they may
+	slowest        time.Duration // of them
+	slowestAt      string        // its machine
 }
 
 // rebalances counts one group's attempts.
@@ -68,6 +75,9 @@ func (b *BudgetCaps) Observe(e *history.Event) {
 	case history.KafkaCalled:
 		if b.promise.RequestsPerSecond > 0 && e.Kafka.Sent {
 			b.request(e)
+		}
+		if b.promise.Produce > 0 && e.Kafka.Sent {
+			b.produce(e)
 		}
 	default:
 		if b.calm.observe(e) {
@@ -124,11 +134,32 @@ func (b *BudgetCaps) request(e *history.Event) {
 	}
 }
 
+// produce counts a produce request that asks for an answer and not for a flush.
+func (b *BudgetCaps) produce(e *history.Event) {
+	req, ok := e.Kafka.Req.(*kmsg.ProduceRequest)
+	if !ok || req.Acks != 1 {
+		return
+	}
+	b.produced++
+	took := e.Kafka.End - e.Kafka.Start
+	if took > b.promise.Produce {
+		b.slow++
+	}
+	if took > b.slowest {
+		b.slowest, b.slowestAt = took, e.Machine
+	}
+}
+
 // Finish implements [Oracle].
-func (b *BudgetCaps) Finish(End) {}
+func (b *BudgetCaps) Finish(end End) {
+	if b.slow > 1+b.produced/100 {
+		b.Violate(end.At, Budget, "%d of %d produce requests with acks=1 took longer than %v, allowed is one in a hundred; the slowest, of %s, took %v",
+			b.slow, b.produced, b.promise.Produce, b.slowestAt, b.slowest)
+	}
+}
 
 // New makes all oracles of this package that judge by the history, in the order in which they are told. disk may be nil.
 func New(p *Promise, disk Disk) ([]Oracle, *Delivery) {
 	d := NewDelivery(p, disk)
-	return slices.Clip([]Oracle{d, NewOwnership(p), NewOffsets(p, disk), NewSessions(p), NewLiveness(p, d), NewBudget(p)}), d
+	return slices.Clip([]Oracle{d, NewOwnership(p), NewOffsets(p, disk), NewSessions(p), NewLiveness(p, d), NewRefusals(p), NewBudget(p)}), d
 }

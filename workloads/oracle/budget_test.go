@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestBudgetOfRebalances(t *testing.T) {
@@ -37,4 +38,18 @@ func TestBudgetOfRequests(t *testing.T) {
 	if got := judge(t, NewBudget(capped), strings.Repeat("request c1 0s;", 100)); len(got) != 1 {
 		t.Fatal("told once a second", got)
 	}
+}
+
+func TestBudgetOfProduceRequests(t *testing.T) {
+	capped := calmly()
+	capped.Produce = 20 * time.Millisecond
+	requests := func(n int, acks, took string) string {
+		return strings.Repeat(fmt.Sprintf("produce p1 %s %s; ", acks, took), n)
+	}
+	silent(t, NewBudget(capped), requests(300, "1", "20ms")+requests(4, "1", "90ms"))
+	silent(t, NewBudget(capped), requests(300, "-1", "90ms")) // whoever asks for a flush waits for it
+	silent(t, NewBudget(calmly()), requests(300, "1", "90ms"))
+	fires(t, NewBudget(capped), Budget, "5 of 301 produce requests with acks=1 took longer than 20ms, allowed is one in a hundred; the slowest, of p1, took 90ms",
+		requests(296, "1", "1ms")+requests(5, "1", "90ms"))
+	fires(t, NewBudget(capped), Budget, "2 of 2 produce requests", requests(2, "1", "21ms"))
 }

@@ -33,7 +33,7 @@ import (
 // new leader's high watermark on, and offsets are given out anew.
 //
 // Beyond the atlas ([Ruins]): a log on a ruined disk may lose any record that was sent before the ruin was over, and give its offset out anew; that a group
-// skips or repeats such offsets is then no violation. What is sent later is owed again. On a wire that changes bytes nothing is owed. Always held against the run:
+// skips or repeats such offsets is then no violation. What is sent later is owed again, unless the broker refuses to open the log. On a wire that changes bytes nothing is owed. Always held against the run:
 // what is processed was sent, byte for byte, to that topic unless a wire changes bytes.
 //
 // Not verified: who is the owner (Ownership), commits (Offsets), that retention deletes only what it may (RET), that logs keep what
@@ -48,7 +48,7 @@ type Delivery struct {
 	topics  map[string]*topicLog
 	marks   int // parts numbered so far
 
-	coord  applied
+	coord  history.Applied
 	states map[string][]PartitionState // by the path of its node
 	paths  map[string]*seatLog         // by "g/t/p"
 	near   [16]*seatLog                // by partition: the seat looked up last
@@ -99,6 +99,7 @@ func (d *Delivery) Observe(e *history.Event) {
 		d.traced(e)
 	case history.MachineCrashed, history.MachineExited:
 		d.learnt(e.At, e.Machine, nil)
+		d.lose(e.Machine, func(p *partLog) { p.closed = true })
 		if e.Kind == history.MachineExited && e.Text == "" {
 			d.untold(e)
 		}
@@ -112,7 +113,10 @@ func (d *Delivery) Observe(e *history.Event) {
 			})
 		}
 	case history.MachineWiped:
-		d.lose(e.Machine, func(p *partLog) { p.lose(e.At, true, 0) })
+		d.lose(e.Machine, func(p *partLog) {
+			p.lose(e.At, true, 0)
+			p.start, p.end, p.visible, p.sure = 0, 0, none, math.MaxInt64
+		})
 	case history.MachineRuined:
 		switch e.Text {
 		case "bytes":
@@ -154,7 +158,7 @@ func (d *Delivery) traced(e *history.Event) {
 			}
 		}
 	case machine.ZnodeCreated, machine.ZnodeSet, machine.ZnodeDeleted:
-		if d.coord.fresh(e) {
+		if d.coord.Fresh(history.Who{Machine: e.Machine, Incarnation: e.Incarnation}, &e.Trace) {
 			d.registered(e)
 		}
 	}

@@ -161,8 +161,8 @@ func (d *Delivery) claimed(e *history.Event) {
 // start judges where a claim begins for which nothing was committed.
 func (d *Delivery) start(e *history.Event, s *seatLog, c *claimant, to int64) {
 	c.next = to
-	if c != &s.claims[len(s.claims)-1] {
-		return // another claimed since: where this one would have begun settles nothing
+	if c != &s.claims[len(s.claims)-1] || s.committed >= 0 {
+		return // another claimed or committed since: where this one would have begun settles nothing
 	}
 	s.begun = true
 	if s.group.Reset == Smallest {
@@ -205,6 +205,9 @@ func (d *Delivery) reset(e *history.Event) {
 	switch {
 	case to <= from:
 		// Back: its position was beyond the end. What is below the floor is not owed again, but may come.
+		if from > s.part.end && s.part.ruined() {
+			s.free = max(s.free, s.high)
+		}
 		if c != nil && (from > s.part.end || s.part.anew(to) || s.part.several && s.part.anew(from)) {
 			c.floor = min(c.floor, to)
 		}
@@ -268,7 +271,7 @@ func (d *Delivery) handed(e *history.Event) {
 		return
 	}
 	o := t.A
-	if s.part.visible >= 0 && o >= s.part.visible {
+	if s.part.visible >= 0 && o >= s.part.visible && !s.part.anew(o) { // a queue may hold what the log has no more
 		d.Violate(e.At, Dirty, "%s is handed offset %d of %v, but only offsets below %d are visible", t.Detail, o, s.part.place, s.part.visible)
 	}
 	if s.group.Delivery == AtMostOnce {
@@ -347,9 +350,15 @@ func (d *Delivery) owes(s *seatLog) bool {
 	return d.promise.group(s.group.Name) != nil && s.group.reads(s.part.place.topic) && (s.begun || s.group.Reset == Smallest)
 }
 
+// unopened reports whether the broker may refuse to open the log, and has not opened it.
+func (d *Delivery) unopened(p *partLog) bool { return p.closed && d.promise.Ruins.Hurt(p.broker) }
+
 // missing shows the records that are owed and did not come, until fn returns false.
 func (d *Delivery) missing(s *seatLog, fn func(offset int64, e *entry) bool) {
 	p := s.part
+	if d.unopened(p) {
+		return
+	}
 	from := max(s.done.base, p.entries.base, d.logStart(p))
 	if s.group.Delivery == AtMostOnce {
 		from = max(from, s.committed, s.high)
@@ -394,7 +403,7 @@ func (c *claimant) position() int64 {
 func (d *Delivery) lagging() []string {
 	var out []string
 	for _, p := range d.sorted() {
-		if p.visible < 0 {
+		if p.visible < 0 || d.unopened(p) {
 			continue
 		}
 		for _, s := range p.seats {

@@ -32,6 +32,7 @@ type partLog struct {
 	broker  string // machine that has the log; of several replicas, that leads
 	several bool   // replicas
 	unclean bool   // the next leader need not have what was committed
+	closed  bool   // its process stopped, and no later one opened it
 	start   int64
 	end     int64 // log end offset
 	visible int64 // first offset that consumers may not see; none: not known
@@ -124,8 +125,8 @@ func (d *Delivery) put(at time.Duration, p *partLog, offset int64, id history.ID
 	}
 	e.id = id
 	e.flags |= flag
-	if flag == isSeen {
-		e.flags &^= isLost // it was not lost after all
+	if flag == isSeen && !p.anew(offset) {
+		e.flags &^= isLost // it was not lost after all; a ruined disk may have lost what a queue still held
 	}
 }
 
@@ -162,6 +163,7 @@ func (d *Delivery) logged(e *history.Event) {
 	case machine.LogVisible:
 		p.visible = t.A
 	case machine.LogOpened:
+		p.closed = false
 		p.start, p.end, p.visible = t.A, t.B, t.B
 		if p.sure == math.MaxInt64 && d.promise.Ruins.Exposed(p.broker) {
 			p.sure = t.B // opened for the first time since its disk flushes nothing, or since a power loss settled what is there

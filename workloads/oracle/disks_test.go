@@ -48,6 +48,8 @@ func newBench(t *testing.T, seed uint64, topic Topic) *bench {
 	b.disks.Watch("broker-1", b.c.Disk(), func() time.Time { return b.c.Clock().Wall(b.w.Now()) })
 	b.recs, b.ret, b.dirty = NewRecoveries(b.disks), NewRetention(b.disks), NewUnflushed(b.disks)
 	b.ret.Within = 10 * time.Second
+	p.Ruins = NewRuins(p)
+	b.rec.Attach(p.Ruins)
 	b.rec.Attach(b.recs)
 	b.rec.Attach(b.ret)
 	b.rec.Attach(b.dirty)

@@ -31,8 +31,8 @@ import (
 //   - Promise.HealWithin after the heal began, every broker and consumer machine is up, and every group has processed
 //     what was acked before, as far as Delivery owes it: a group that stands still is told with the place where it stands.
 //
-// Beyond the atlas ([Ruins]): a server may end because its ruined disk does not let it go on, also with another error than that of an operation. With the registry
-// ruined only panics and worlds that do not go on are told. Everything else holds: who is not ruined comes back, and so does who is, once the ruin is over.
+// Beyond the atlas ([Ruins]): a server whose disk decayed or lost what was flushed may end with any error, stay down or keep logs closed. One whose disk was replaced
+// comes back. With the registry ruined only panics and worlds that do not go on are told. Everything else holds.
 //
 // Not verified: which records are missing (Delivery), how fast things are before the heal (Budget).
 type Liveness struct {
@@ -132,6 +132,7 @@ func (l *Liveness) Observe(e *history.Event) {
 			switch p := l.promise; {
 			case strings.Contains(e.Text, "panic"):
 				l.Insist(e.At, Live, "the process on %s panicked: %s", e.Machine, e.Text)
+			case p.Ruins.Hurt(e.Machine):
 			case e.Text != "" && p.HealWithin > 0 && l.calm.now() && e.At > l.calm.since+p.HealWithin:
 				l.Violate(e.At, Live, "the process on %s ended, though nothing disturbs since %v: %s", e.Machine, l.calm.since, e.Text)
 			case e.Text != "" && !l.explained(s, e):
@@ -153,7 +154,7 @@ func (l *Liveness) explained(s *station, e *history.Event) bool {
 	if !slices.Contains(l.promise.Brokers, e.Machine) && !slices.Contains(l.promise.Coord, e.Machine) {
 		return false
 	}
-	if s.fenced || l.promise.Ruins.Lately(e.Machine, e.At, diskWithin) {
+	if s.fenced || l.promise.Ruins.Hurt(e.Machine) {
 		return true
 	}
 	if strings.Contains(e.Text, machine.ErrNoSpace.Error()) {
@@ -227,7 +228,7 @@ func (l *Liveness) missing(loading bool) []string {
 		s := l.machines[name]
 		service := slices.Contains(l.promise.Brokers, name) || slices.Contains(l.promise.Coord, name)
 		switch {
-		case !s.up && (loading || s.regular && !service), !s.up && s.exit == "" && !service && slices.Contains(l.promise.Spare, name):
+		case !s.up && (loading || s.regular && !service), !s.up && s.exit == "" && !service && slices.Contains(l.promise.Spare, name), l.promise.Ruins.Hurt(name):
 			continue
 		case !s.up && s.exit != "":
 			out = append(out, name+" is down since "+s.since.String()+": its process ended with: "+s.exit)
@@ -266,7 +267,7 @@ func (l *Liveness) closed() []string {
 					continue
 				}
 				for name, s := range l.machines {
-					if s.up && s.broker == broker && !l.open[hosted{name, at}] {
+					if s.up && s.broker == broker && !l.open[hosted{name, at}] && !l.promise.Ruins.Hurt(name) {
 						out = append(out, "broker "+broker+" on "+name+" has not opened its log of "+at.String())
 					}
 				}

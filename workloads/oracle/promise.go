@@ -35,6 +35,8 @@ type Promise struct {
 
 	// ReplicaLag is how long a replica may lag before it is not in sync any more. 0: not known.
 	ReplicaLag time.Duration
+	// Small: the machines' disks may get full without any fault.
+	Small bool
 
 	// Ruins are what faults beyond the atlas have taken of this so far. nil: no plan can.
 	Ruins *Ruins
@@ -42,6 +44,8 @@ type Promise struct {
 	// Budgets. 0: no cap.
 	RebalancesPerChange int // attempts of all members of a group together, for each change of its members, of brokers or of topics
 	RequestsPerSecond   int // of one machine to the brokers, within any second of the run
+	// Produce is how long 99 of 100 produce requests with acks=1 take at most.
+	Produce time.Duration
 }
 
 // Producer is what a producer promises, by the name that it has in Sent. One that is not listed promises nothing but

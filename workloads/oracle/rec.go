@@ -31,7 +31,7 @@ import (
 // A replica's log may be cut where it parts from its leader's, flushed or not, but not below the high watermark that its broker told; and it may be dropped as a whole to begin
 // anew further on, which its checkpoint says first.
 //
-// Beyond the atlas ([Ruins]): logs on a ruined disk are not judged, nor are replies when a wire changes bytes. That a log is opened again is.
+// Beyond the atlas ([Ruins]): logs on a ruined disk are not judged, nor are replies when a wire changes bytes.
 //
 // Not verified: the records inside the batches.
 type Recoveries struct {
@@ -269,6 +269,7 @@ func (o *Recoveries) Finish(end End) {
 			case l.open && l.ruined:
 			case l.open:
 				o.unchanged(l, end)
+			case d.promise.Ruins.Hurt(b.machine):
 			case l.before != nil && healed && !d.deleted[l.topic]:
 				why := "it was not opened"
 				if l.offline != "" {

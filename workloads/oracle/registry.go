@@ -13,7 +13,7 @@ import (
 // registry is what the coordination service holds, as it traces its transactions: the ground truth of sessions, brokers, topics,
 // members and owners (paper section 3.2, design section 6).
 type registry struct {
-	applied  applied
+	applied  history.Applied
 	sessions map[int64]*session
 	brokers  map[string]int64              // id -> session
 	topics   map[string]map[int32]string   // topic -> partition -> the first of its replicas
@@ -71,7 +71,7 @@ func (r *registry) observe(e *history.Event) (what change, at seat) {
 	t := &e.Trace
 	switch t.Kind {
 	case machine.SessionOpened, machine.SessionClosed, machine.SessionExpired:
-		if !r.applied.fresh(e) {
+		if !r.applied.Fresh(history.Who{Machine: e.Machine, Incarnation: e.Incarnation}, t) {
 			return noChange, seat{}
 		}
 		if t.Kind == machine.SessionOpened {
@@ -81,7 +81,7 @@ func (r *registry) observe(e *history.Event) (what change, at seat) {
 		}
 		return sessionChange, seat{}
 	case machine.ZnodeCreated, machine.ZnodeSet, machine.ZnodeDeleted:
-		if !r.applied.fresh(e) {
+		if !r.applied.Fresh(history.Who{Machine: e.Machine, Incarnation: e.Incarnation}, t) {
 			return noChange, seat{}
 		}
 		return r.znode(t)

@@ -20,7 +20,7 @@ import (
 //
 // Not verified: that the active segment rolls by the age of its first record; topics whose policy the promise does not tell.
 //
-// Beyond the atlas ([Ruins]): logs on a ruined disk are not judged.
+// Beyond the atlas ([Ruins]): of logs on a ruined disk only that none goes as a whole is judged: what cannot be read is no reason to remove it.
 type Retention struct {
 	Findings
 	// Within bounds how long a segment may stay when nothing disturbs: it must cover a round of the broker's retention task. 0: not judged.

@@ -11,7 +11,8 @@ import (
 // before it tells. An excuse begins with the fault, holds for the machine that was hit, and for no rule that the fault cannot touch:
 //
 //   - a broker's disk that decays (bytes), lost what was flushed (flushes, from the next power loss on) or was replaced frees the logs on it: which records they hold, at
-//     which offsets, and what follows from that for the groups. It does not free other brokers' logs, nor who owns what, nor that what is handed over was sent, with these bytes;
+//     which offsets, and what follows from that for the groups; and the broker may refuse to start, or to open a log, on what it finds there. It does not free other brokers'
+//     logs, nor who owns what, nor that what is handed over was sent, with these bytes;
 //   - a wire that changes bytes frees offsets and places of all records, for any request may ask for something else than was meant;
 //   - a ruined disk of the coordination service, or such a wire to it, frees all that the registry holds. What is left then: nothing that nobody sent or
 //     with other bytes is handed over, nothing panics, nothing hangs.
@@ -30,7 +31,7 @@ type ruined struct {
 	bytes   map[int]bool // active faults under which durable bytes may read differently
 	flushes map[int]bool // active faults under which nothing becomes durable
 	exposed bool         // something that counts as durable may be gone with the next power loss
-	last    time.Duration
+	hurt    bool         // what a process keeps there may be damaged for good
 }
 
 // forever is the end of what has none yet.
@@ -53,7 +54,7 @@ func (r *Ruins) Observe(e *history.Event) {
 	case history.MachineCrashed:
 		if m := r.machines[e.Machine]; m != nil && e.Power && m.exposed {
 			r.took = e.Machine
-			m.last, m.exposed = e.At, len(m.flushes) > 0
+			m.exposed = len(m.flushes) > 0
 		}
 		return
 	default:
@@ -73,10 +74,11 @@ func (r *Ruins) Observe(e *history.Event) {
 		m = &ruined{bytes: map[int]bool{}, flushes: map[int]bool{}}
 		r.machines[e.Machine] = m
 	}
-	m.last = e.At
 	if e.Kind == history.MachineWiped {
+		m.hurt, m.exposed = len(m.bytes)+len(m.flushes) > 0, len(m.flushes) > 0
 		return
 	}
+	m.hurt = true
 	active := m.bytes
 	if e.Text == "flushes" {
 		active = m.flushes
@@ -120,10 +122,8 @@ func (r *Ruins) Exposed(machine string) bool {
 // Took tells whether the event that was observed last, a power loss, may have taken what was flushed on the machine.
 func (r *Ruins) Took(machine string) bool { return r != nil && r.took != "" && r.took == machine }
 
-// Lately tells whether the machine's disk is ruined, or was within the time before now.
-func (r *Ruins) Lately(machine string, now, within time.Duration) bool {
-	if r == nil || r.machines[machine] == nil {
-		return false
-	}
-	return r.Disk(machine) || now <= r.machines[machine].last+within
+// Hurt tells whether the machine's disk was ever ruined, and not replaced since. What a server keeps there may be damaged for good, and then it rightly refuses to go
+// on by guessing: it may stay down, or keep a log closed, until somebody looks at it.
+func (r *Ruins) Hurt(machine string) bool {
+	return r != nil && r.machines[machine] != nil && r.machines[machine].hurt
 }

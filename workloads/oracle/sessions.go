@@ -120,8 +120,8 @@ func (s *Sessions) traced(e *history.Event) {
 		}
 	}
 	what, _ := s.reg.observe(e)
-	if zxid := s.reg.applied.lost; zxid != 0 {
-		s.reg.applied.lost = 0
+	if zxid := s.reg.applied.Lost; zxid != 0 {
+		s.reg.applied.Lost = 0
 		s.Violate(e.At, Session, "the coordination service lost transaction %d and what came after: it is %s of %s now", zxid, t.Kind, t.Subject)
 	}
 	if what == noChange {

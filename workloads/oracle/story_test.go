@@ -12,6 +12,7 @@ import (
 	"faultline/workloads/history"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // story tells an oracle a history in a small language, one event a line:
@@ -25,8 +26,11 @@ import (
 //	b1#2 broker.up - - 1                 of its second incarnation
 //	crash b1, power b1, wipe b1, start b1, pause b1, resume b1, exit b1 reason
 //	fault 1 text, healed 1 text, phase heal
+//	ruin 1 b1 bytes, mend 1 b1 bytes     also: flushes, wire
 //	c1 call set=data /path 7 1s 2s ok    an operation of session 7 from 1s to 2s: ok, refused or lost
 //	request c1 1s                        a request to a broker that began then
+//	refused b1 t/0 56                    a fetch from machine b1 gets this error code
+//	produce p1 1 20ms                    a produce request with acks=1 that ends now and took so long
 //
 // "handed c1 g/t/0 41", "claimed c1 g/t/0 40", "released c1 g/t/0", "committed c1 g/t/0 42" and "reset c1 g/t/0 40 50" are short
 // for the consumer's trace events, "commit g/t/0 42", "own g/t/0 c1 7" and "disown g/t/0 7" for the znode's. A machine's
@@ -213,6 +217,10 @@ func (s *story) event(w []string) {
 		r.FaultInjected("", int(s.num(w[1])), strings.Join(w[2:], " "))
 	case "healed":
 		r.FaultHealed("", int(s.num(w[1])), strings.Join(w[2:], " "))
+	case "ruin":
+		r.MachineRuined(w[2], int(s.num(w[1])), w[3])
+	case "mend":
+		r.MachineMended(w[2], int(s.num(w[1])), w[3])
 	case "phase":
 		for p := history.Load; p <= history.End; p++ {
 			if p.String() == w[1] {
@@ -221,6 +229,13 @@ func (s *story) event(w []string) {
 			}
 		}
 		s.t.Fatalf("phase? %s", s.line)
+	case "refused":
+		p, _ := parsePlace(w[2])
+		resp := &kmsg.FetchResponse{Topics: []kmsg.FetchResponseTopic{{Topic: p.topic, Partitions: []kmsg.FetchResponseTopicPartition{{Partition: p.partition, ErrorCode: int16(s.num(w[3]))}}}}}
+		r.KafkaCalled(s.who("c1"), &history.KafkaCall{Broker: w[1] + ":9092", Resp: resp, Start: s.now, End: s.now, Sent: true})
+	case "produce":
+		took := s.duration(w[3])
+		r.KafkaCalled(s.who(w[1]), &history.KafkaCall{Broker: "b1:9092", Req: &kmsg.ProduceRequest{Acks: int16(s.num(w[2]))}, Start: s.now - took, End: s.now, Sent: true})
 	case "request":
 		start := s.duration(w[2])
 		r.KafkaCalled(s.who(w[1]), &history.KafkaCall{Broker: "b1:9092", Key: 1, Start: start, End: s.now, Sent: true})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strconv"
 	"time"
 
 	"faultline/faults"
@@ -54,6 +55,17 @@ func fix(v reflect.Value, path string, seed uint64) {
 	}
 }
 
+// most is the largest number of servers that may be drawn.
+func (c *Coordinators) most() int64 {
+	most := int64(1)
+	for _, word := range c.Count.Options {
+		if n, err := strconv.ParseInt(word, 10, 8); err == nil {
+			most = max(most, n)
+		}
+	}
+	return most
+}
+
 // env is what the fault plan must know; of a scenario that is not drawn yet, the largest world that it can become.
 func (s *Scenario) env() faults.Env {
 	t := &s.Topology
@@ -67,7 +79,7 @@ func (s *Scenario) env() faults.Env {
 			}
 		}
 	}
-	add("coord", max(1, int64(t.Coordinators.Count.Max)), false)
+	add("coord", t.Coordinators.most(), false)
 	add("broker", max(1, int64(t.Brokers.Count.Max)), false)
 	add("broker", int64(t.Brokers.Spare.Max), true)
 	for i := range t.Producers {

@@ -73,8 +73,8 @@ type Brokers struct {
 
 // Coordinators configures the coordination service.
 type Coordinators struct {
-	// Number of servers. One, until the service is replicated.
-	Count quantity.Counts `yaml:"count" short:"true" default:"1" min:"1" max:"1"`
+	// Number of servers that replicate the registry. It works as long as more than half of them do and reach each other.
+	Count quantity.Choice `yaml:"count" short:"true" default:"1" oneof:"1|3|5"`
 	// How far the wall clock is off at the start; drawn per machine.
 	ClockOffset quantity.Durations `yaml:"clock_offset" default:"0s" min:"-1h" max:"1h" each:"true"`
 	// When a server starts, counted from the start of the world; drawn per machine.
@@ -183,6 +183,10 @@ type Group struct {
 	SessionTimeout quantity.Durations `yaml:"session_timeout" default:"2s" min:"100ms" max:"5m"`
 	// How long the application works on a record; drawn per record.
 	Process quantity.Durations `yaml:"process" default:"0s" min:"0s" each:"true"`
+	// How long the application stands still when it stalls at a record; drawn per stall.
+	Stall quantity.Durations `yaml:"stall" default:"5s" min:"1ms" max:"10m" each:"true"`
+	// Share of the records at which the application stalls.
+	StallChance quantity.Percents `yaml:"stall_chance" default:"0%" min:"0%" max:"100%"`
 	// Largest answer to one fetch.
 	FetchBytes quantity.Sizes `yaml:"fetch_bytes" default:"256KiB" min:"1KiB"`
 	// A fetch waits until so many bytes are there.
@@ -249,6 +253,8 @@ type Promise struct {
 	Owned quantity.Durations `yaml:"owned" default:"15s" min:"1ms"`
 	// How old a record may be when a group has processed it, counted from when it was sent.
 	Late quantity.Durations `yaml:"late" default:"never" min:"1ms" max:"never"`
+	// How long a produce request with acks=1 takes, from the request to the answer: 99 of 100 at most this.
+	Produce quantity.Durations `yaml:"produce" default:"never" min:"1ms" max:"never"`
 	// Rebalance attempts of all members of a group together, for each change of its members, of brokers or of topics.
 	Rebalances quantity.Counts `yaml:"rebalances" default:"unlimited" min:"1" max:"unlimited"`
 	// Requests of one machine to the brokers within any second.

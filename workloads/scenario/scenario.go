@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,6 +78,28 @@ func (s *Scenario) Check() error { return s.check(nil).Err() }
 // Marshal writes the scenario as a file that [Parse] reads back to an equal one. Fields with their default are left out.
 func (s *Scenario) Marshal() []byte { return strict.Encode(s) }
 
+// MarshalDrawn writes a drawn scenario as [Scenario.Marshal] does, with the number of each fault behind it: by these the run's timeline names them, and a
+// replay can leave them out. It also tells which of them are beyond the atlas of what the system survives.
+func (s *Scenario) MarshalDrawn() []byte {
+	beyond := s.Faults.Beyond(s.env())
+	var out []byte
+	n, inside := 0, false
+	for line := range strings.Lines(string(s.Marshal())) {
+		if !strings.HasPrefix(line, " ") {
+			inside = line == "faults:\n"
+		} else if inside {
+			n++
+			note := fmt.Sprintf(" # %d", n)
+			if slices.Contains(beyond, n) {
+				note += ", beyond the atlas"
+			}
+			line = strings.TrimSuffix(line, "\n") + note + "\n"
+		}
+		out = append(out, line...)
+	}
+	return out
+}
+
 // Clone is a deep copy.
 func (s *Scenario) Clone() *Scenario {
 	c := *s
@@ -118,7 +141,7 @@ func (s *Scenario) Machines(seed uint64) []Machine {
 		out = append(out, m)
 	}
 	t := &s.Topology
-	for i := range int(t.Coordinators.Count.V()) {
+	for i := range int(t.Coordinators.most()) {
 		add("coord", i+1, Machine{Restart: t.Coordinators.Restart.V().D()}, t.Coordinators.Start, t.Coordinators.ClockOffset)
 	}
 	for i := range int(t.Brokers.Count.V() + t.Brokers.Spare.V()) {

@@ -19,6 +19,8 @@ func (r *run) promise() *oracle.Promise {
 		OwnedWithin: r.sc.Promise.Owned.V().D(),
 		HealWithin:  r.sc.Promise.Heal.V().D(),
 		Late:        orNever(r.sc.Promise.Late, 0),
+		Produce:     orNever(r.sc.Promise.Produce, 0),
+		Small:       unlimited(int64(r.sc.Disk.Space.V()), 0) > 0,
 
 		RequestsPerSecond: int(unlimited(int64(r.sc.Promise.Requests.V()), 0)),
 	}
@@ -28,13 +30,9 @@ func (r *run) promise() *oracle.Promise {
 			p.Coord = append(p.Coord, n.name)
 		case roleBroker:
 			p.Brokers = append(p.Brokers, n.name)
-			if n.spare {
-				p.Spare = append(p.Spare, n.name)
-			}
-		case roleConsumer:
-			if n.spare {
-				p.Spare = append(p.Spare, n.name)
-			}
+		}
+		if n.spare {
+			p.Spare = append(p.Spare, n.name)
 		}
 		p.SessionTimeout = max(p.SessionTimeout, n.session)
 	}
@@ -80,7 +78,8 @@ func (r *run) promise() *oracle.Promise {
 // empanel lets the oracles watch.
 func (r *run) empanel() {
 	p := r.promise()
-	r.rec.Attach(p.Ruins)
+	r.ruins = p.Ruins
+	r.rec.Attach(r.ruins)
 	disks := oracle.NewDisks(p, r.w.Now)
 	r.jury, r.delivery = oracle.New(p, disks)
 	for _, n := range r.of(roleBroker) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"faultline/broker"
@@ -20,7 +21,7 @@ import (
 func (r *run) programOf(m scenario.Machine) program {
 	switch m.Role {
 	case roleCoord:
-		return r.coordinate
+		return func(p *running) error { return r.coordinate(p, m.Index) }
 	case roleBroker:
 		return func(p *running) error { return r.serve(p, int32(m.Index)) }
 	case roleProducer:
@@ -31,9 +32,9 @@ func (r *run) programOf(m scenario.Machine) program {
 }
 
 // coordinate runs a server of the coordination service.
-func (r *run) coordinate(p *running) error {
+func (r *run) coordinate(p *running, id int) error {
 	c := r.sc.Topology.Coordinators
-	s, err := coord.Start(p, coord.Config{Port: coordPort, DataDir: "coord", TickTime: c.Tick.V().D(), SnapshotEvery: int(c.SnapshotEvery.V())})
+	s, err := coord.Start(p, coord.Config{Port: coordPort, Peers: r.addrs(roleCoord, peerPort), ID: id, DataDir: "coord", TickTime: c.Tick.V().D(), SnapshotEvery: int(c.SnapshotEvery.V())})
 	if err != nil {
 		return err
 	}
@@ -203,10 +204,10 @@ func (r *run) consume(p *running, c *scenario.Group) error {
 	ended := p.NewCond("streams", mu)
 	var open int
 	for _, t := range r.sc.TopicsOf(c) {
-		for _, s := range g.Streams(t) {
+		for i, s := range g.Streams(t) {
 			open++
 			p.Go("app", func() {
-				err := r.process(p, c, g, s)
+				err := r.process(p, c, g, s, p.Rand(fmt.Sprintf("trial/stall/%s/%d", t, i)))
 				mu.Lock()
 				open--
 				if err != nil {
@@ -237,8 +238,9 @@ func (r *run) consume(p *running, c *scenario.Group) error {
 	return nil
 }
 
-// process works through one stream until the group is closed.
-func (r *run) process(p *running, c *scenario.Group, g *consumer.Group, s *consumer.Stream) error {
+// process works through one stream until the group is closed. Now and then the application stalls.
+func (r *run) process(p *running, c *scenario.Group, g *consumer.Group, s *consumer.Stream, stalls *rand.Rand) error {
+	chance := c.StallChance.V()
 	rng := p.Rand("trial/process")
 	for {
 		m, err := s.Next()
@@ -250,6 +252,9 @@ func (r *run) process(p *running, c *scenario.Group, g *consumer.Group, s *consu
 		}
 		if c.Process.Max > 0 {
 			p.Sleep(c.Process.Draw(rng).D())
+		}
+		if chance > 0 && chance.Hit(stalls.Int64N(1_000_000)) {
+			p.Sleep(c.Stall.Draw(stalls).D())
 		}
 		id := history.ID(^uint64(0))
 		for h := range m.Headers {

@@ -118,13 +118,13 @@ func (g *registry) leader(topic string, partition int32) string {
 
 func brokerName(id int32) string { return fmt.Sprintf("%s-%d", roleBroker, id) }
 
-// unowned tells which partition has no owner in a group that reads its topic; "" when each has.
-func (g *registry) unowned(groups map[string]*progress) string {
+// unowned tells which partition has no owner in a group that reads its topic; "" when each has. Nobody needs to own what may be closed for good.
+func (g *registry) unowned(groups map[string]*progress, closed func(partition) bool) string {
 	var out []string
 	for name, group := range groups {
 		for topic := range group.topics {
 			for p := range g.topics[topic] {
-				if !g.owners[fmt.Sprintf("/consumers/%s/owners/%s/%d", name, topic, p)] {
+				if !closed(partition{topic, p}) && !g.owners[fmt.Sprintf("/consumers/%s/owners/%s/%d", name, topic, p)] {
 					out = append(out, fmt.Sprintf("group %s has no owner of %s/%d", name, topic, p))
 				}
 			}

@@ -29,6 +29,7 @@ type run struct {
 	rec      *history.Recorder
 	registry *registry
 	tally    *tally
+	ruins    *oracle.Ruins // nil without oracles
 	jury     []oracle.Oracle
 	linear   *linear.Oracle
 	delivery *oracle.Delivery
@@ -291,11 +292,16 @@ func (r *run) awaitRest() {
 	step()
 }
 
+// hurt tells whether a partition's log may be closed for good: it lies on a disk that was ruined.
+func (r *run) hurt(p partition) bool {
+	return r.ruins.Hurt(r.registry.leader(p.topic, p.index))
+}
+
 // waits tells what rest waits for, "" when everything is up, producers are done, and the oracles wait for nothing.
 func (r *run) waits() string {
 	for _, n := range r.nodes {
 		switch {
-		case n.spare && !n.comp.Running() || n.done:
+		case n.spare && !n.comp.Running() || n.done || r.ruins.Hurt(n.name):
 		case !n.comp.Running():
 			return n.name + " is down"
 		case n.role == roleProducer:
@@ -305,10 +311,10 @@ func (r *run) waits() string {
 	if !r.feed.Over() {
 		return fmt.Sprintf("%d messages are taken from the feed and not settled", r.feed.Away())
 	}
-	if w := r.tally.behind(); w != "" {
+	if w := r.tally.behind(r.hurt); w != "" {
 		return w
 	}
-	if w := r.registry.unowned(r.tally.groups); w != "" {
+	if w := r.registry.unowned(r.tally.groups, r.hurt); w != "" {
 		return w
 	}
 	for _, o := range r.jury {

@@ -18,6 +18,7 @@ import (
 // Ports that the machines of a trial serve on.
 const (
 	coordPort  = 2181
+	peerPort   = 2888 // of coordination servers, for each other
 	brokerPort = 9092
 )
 

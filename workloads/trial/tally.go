@@ -126,12 +126,13 @@ func (t *tally) lag() int64 {
 	return most
 }
 
-// behind tells which group has not processed, or committed, all that is visible, and has not skipped it legally; "" when none is.
-func (t *tally) behind() string {
+// behind tells which group has not processed, or committed, all that is visible, and has not skipped it legally; "" when none is. Partitions
+// that may be closed for good count for nobody.
+func (t *tally) behind(closed func(partition) bool) string {
 	var out []string
 	for name, g := range t.groups {
 		for p, end := range t.visible {
-			if at := max(g.next[p], g.stored[p], g.reset[p]); g.topics[p.topic] && at < end {
+			if at := max(g.next[p], g.stored[p], g.reset[p]); g.topics[p.topic] && at < end && !closed(p) {
 				out = append(out, fmt.Sprintf("group %s is at offset %d of %s/%d, of which offsets below %d are visible", name, at, p.topic, p.index, end))
 			}
 		}

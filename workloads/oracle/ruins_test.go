@@ -1,0 +1,219 @@
+package oracle
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"faultline/workloads/history"
+
+	"github.com/stretchr/testify/require"
+)
+
+// ruling is an oracle with the ruins that it judges by, which are told first.
+type ruling struct {
+	Oracle
+	ruins *Ruins
+}
+
+func (r ruling) Observe(e *history.Event) {
+	r.ruins.Observe(e)
+	r.Oracle.Observe(e)
+}
+
+// under makes an oracle whose promise ruins may free.
+func under(make func(*Promise) Oracle, change ...func(*Promise)) ruling {
+	p := calmly()
+	for _, c := range change {
+		c(p)
+	}
+	p.Ruins = NewRuins(p)
+	return ruling{make(p), p.Ruins}
+}
+
+func deliveries(p *Promise) Oracle { return NewDelivery(p, nil) }
+func owners(p *Promise) Oracle     { return NewOwnership(p) }
+func sessions(p *Promise) Oracle   { return NewSessions(p) }
+func commits(p *Promise) Oracle    { return NewOffsets(p, nil) }
+func lives(p *Promise) Oracle      { return livenessOf(p) }
+
+// written is a record that is stored, shown and acknowledged, and read by nobody.
+const written = "b1 log.opened t/0 - 0 0; sent 0/0 t; b1 log.appended t/0 - 0 1; b1 log.visible t/0 - 1; acked 0/0 t/0 0; "
+
+// An excuse takes what its ruin can take and nothing else: each story breaks a promise at the place of RUIN, and is told with the ruin that explains it, without any,
+// with the same on another machine, and with others that do not explain it.
+func TestAnExcuseIsNoBlindfold(t *testing.T) {
+	emptied := "crash b1; b1#2 log.opened t/0 - 0 0; "
+	for _, c := range []struct {
+		name      string
+		oracle    func(*Promise) Oracle
+		change    func(*Promise)
+		story     string
+		invariant string
+		freedBy   []string
+		not       []string
+	}{
+		{"a lost record", deliveries, nil, written + "RUIN; " + emptied, Deliver,
+			[]string{"ruin 1 b1 bytes", "ruin 1 b1 bytes; mend 1 b1 bytes", "wipe b1", "ruin 1 p wire; ruin 1 b1 wire", "ruin 1 coord bytes"},
+			[]string{"ruin 1 b1 flushes", "ruin 1 b2 bytes", "wipe b2", "power b1"}},
+		{"a lost record of after the ruin", deliveries, nil, "RUIN; +1s; " + written + emptied, Deliver,
+			[]string{"ruin 1 b1 wire"}, []string{"ruin 1 b1 bytes; mend 1 b1 bytes", "wipe b1", "ruin 1 b1 flushes; mend 1 b1 flushes"}},
+		{"a flushed record lost with the power", deliveries, nil, "b1 log.opened t/0 - 0 0; RUIN; " + written + "power b1; b1#2 log.opened t/0 - 0 0", Deliver,
+			[]string{"ruin 1 b1 flushes", "ruin 1 b1 flushes; mend 1 b1 flushes"}, []string{"ruin 1 b2 flushes"}},
+		{"a record flushed before the disk lied, lost with the power", deliveries, nil, written + "RUIN; power b1; b1#2 log.opened t/0 - 0 0", Deliver,
+			[]string{"ruin 1 b1 bytes"}, []string{"ruin 1 b1 flushes"}},
+		{"a flushed record lost with the process", deliveries, nil, "b1 log.opened t/0 - 0 0; RUIN; " + written + emptied, Deliver, nil, []string{"ruin 1 b1 flushes"}},
+		{"an offset given out anew", deliveries, nil, written + "own g/t/0 c1 7; claimed c1 g/t/0 0; handed c1 g/t/0 0; processed c1 g/t/0 0 0/0; RUIN; " + emptied + "+1s; sent 1/0 t; acked 1/0 t/0 0", Deliver,
+			[]string{"ruin 1 b1 bytes", "wipe b1"}, []string{"ruin 1 b2 bytes", "ruin 1 b1 flushes"}},
+		{"a gap", deliveries, nil, twoSent + "handed c1 g/t/0 0; processed c1 g/t/0 0 0/0; sent 0/2 t; b1 log.appended t/0 - 2 3; b1 log.visible t/0 - 3; acked 0/2 t/0 2; RUIN; handed c1 g/t/0 2", Deliver,
+			[]string{"ruin 1 b1 bytes"}, []string{"ruin 1 b2 bytes"}},
+		{"again, at most once", deliveries, atMostOnce, written + "own g/t/0 c1 7; claimed c1 g/t/0 0; commit g/t/0 1; handed c1 g/t/0 0; processed c1 g/t/0 0 0/0; RUIN; processed c1 g/t/0 0 0/0", DupB,
+			[]string{"ruin 1 b1 bytes", "wipe b1"}, []string{"wipe b2", "ruin 1 b1 flushes"}},
+		{"a phantom", deliveries, nil, written + "RUIN; processed c1 g/t/0 0 5/0", Deliver, nil,
+			[]string{"ruin 1 b1 bytes", "ruin 1 b1 flushes", "wipe b1", "ruin 1 b1 wire", "ruin 1 coord bytes", "wipe coord"}},
+		{"other bytes", deliveries, nil, written + "RUIN; processed c1 g/t/0 0 0/0 bad", Deliver, nil,
+			[]string{"ruin 1 b1 bytes", "ruin 1 b1 flushes", "wipe b1", "ruin 1 b1 wire", "ruin 1 coord bytes", "wipe coord"}},
+		{"another topic", deliveries, nil, written + "RUIN; processed c1 g/u/0 0 0/0", Deliver, []string{"ruin 1 b1 wire"}, []string{"ruin 1 b1 bytes", "wipe b1"}},
+		{"two owners", owners, nil, expand(oneMember) + "RUIN; handed c1 g/t/0 0; disown g/t/0 7; own g/t/0 c2 8; handed c1 g/t/0 1", Own1,
+			[]string{"ruin 1 coord bytes", "wipe coord", "ruin 1 coord wire"}, []string{"ruin 1 b1 bytes", "wipe b1", "ruin 1 b1 wire"}},
+		{"no owner", owners, nil, expand(oneMember) + "RUIN; released c1 g/t/0; disown g/t/0 7; +11s; phase heal", OwnAll,
+			[]string{"ruin 1 coord flushes"}, []string{"ruin 1 b1 bytes", "wipe b1", "ruin 1 b1 wire"}},
+		{"a node survives its session", sessions, nil, expand(oneMember) + "RUIN; coord session.expired - - 7", Session,
+			[]string{"ruin 1 coord bytes"}, []string{"ruin 1 b1 bytes", "wipe b1", "ruin 1 b1 wire"}},
+		{"too much committed", commits, nil, threeRead + "RUIN; commit g/t/0 4", CommitP,
+			[]string{"ruin 1 b1 bytes", "wipe b1", "ruin 1 b1 wire", "ruin 1 coord bytes"}, []string{"ruin 1 b2 bytes", "ruin 1 b1 flushes"}},
+		{"a commit goes back", commits, nil, threeRead + "commit g/t/0 3; RUIN; commit g/t/0 2", CMono,
+			[]string{"ruin 1 b1 bytes", "ruin 1 b1 flushes; power b1"}, []string{"ruin 1 b2 bytes", "ruin 1 b1 flushes", "power b1"}},
+		{"a commit vanishes", commits, nil, threeRead + "commit g/t/0 3; RUIN; coord znode.deleted /consumers/g/offsets/t/0", CMono,
+			[]string{"wipe coord"}, []string{"ruin 1 b1 bytes", "wipe b1", "ruin 1 b1 wire"}},
+		{"committed without being owner", commits, nil, threeRead + "RUIN; disown g/t/0 7; commit g/t/0 3", Gen,
+			[]string{"ruin 1 coord bytes"}, []string{"ruin 1 b1 bytes", "wipe b1", "ruin 1 b1 wire"}},
+		{"a broker stays down", lives, nil, expand(upAndRead) + "RUIN; crash b1; phase heal; +31s", Live,
+			[]string{"ruin 1 b1 bytes", "ruin 1 b1 flushes; mend 1 b1 flushes", "ruin 1 coord bytes"}, []string{"wipe b1", "ruin 1 b2 bytes", "ruin 1 b1 wire"}},
+		{"a broker gives up", lives, nil, expand(upAndRead) + "RUIN; exit b1 what is this; start b1", Live,
+			[]string{"ruin 1 b1 bytes"}, []string{"wipe b1", "ruin 1 b2 bytes"}},
+		{"a consumer gives up", lives, nil, expand(upAndRead) + "RUIN; exit c1 what is this", Live, []string{"ruin 1 coord bytes"}, []string{"ruin 1 b1 bytes", "wipe b1", "ruin 1 b1 wire"}},
+		{"a panic", lives, nil, expand(upAndRead) + "RUIN; exit b1 panic: index out of range", Live, nil, []string{"ruin 1 b1 bytes", "wipe b1", "ruin 1 b1 wire", "ruin 1 coord bytes", "wipe coord"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			make := func() ruling {
+				if c.change == nil {
+					return under(c.oracle)
+				}
+				return under(c.oracle, c.change)
+			}
+			tell := func(ruin string) string { return strings.ReplaceAll(c.story, "RUIN", ruin) }
+			for _, ruin := range append(c.not, "+0s") {
+				got := judge(t, make(), tell(ruin))
+				require.NotEmpty(t, got, "%s does not explain it", ruin)
+				require.Equal(t, c.invariant, got[0].Invariant, "%s: %v", ruin, got)
+			}
+			for _, ruin := range c.freedBy {
+				require.Empty(t, judge(t, make(), tell(ruin)), ruin)
+			}
+		})
+	}
+}
+
+func TestAWorldThatDoesNotGoOnIsNeverExcused(t *testing.T) {
+	for _, ruin := range []string{"ruin 1 b1 bytes", "wipe coord", "ruin 1 coord wire"} {
+		o := under(lives)
+		newStory(t, o).tell(expand(upAndRead) + ruin)
+		o.Finish(End{At: time.Hour, Trouble: "stuck", Detail: "everybody waits"})
+		require.Len(t, o.Violations(), 1)
+		require.Contains(t, o.Violations()[0].Message, "stuck")
+	}
+}
+
+func TestAnExcuseBeginsWithItsFault(t *testing.T) {
+	fires(t, under(deliveries), Deliver, "offset 0 of t/0 holds record 0/0 (acked) and record 1/0 (acked)", written+"sent 1/0 t; acked 1/0 t/0 0; ruin 1 b1 bytes")
+	fires(t, under(owners), Own1, "has no claim", expand(oneMember)+"released c1 g/t/0; handed c1 g/t/0 0; wipe coord")
+}
+
+func TestRuins(t *testing.T) {
+	type view struct{ disk, exposed, hurt, records, registry bool }
+	for _, c := range []struct {
+		story string
+		want  view
+	}{
+		{"crash b1; power b1", view{}},
+		{"ruin 1 b1 bytes", view{disk: true, hurt: true}},
+		{"ruin 1 b1 bytes; mend 1 b1 bytes", view{hurt: true}},
+		{"ruin 1 b1 bytes; ruin 2 b1 bytes; mend 1 b1 bytes", view{disk: true, hurt: true}},
+		{"ruin 1 b1 flushes; mend 1 b1 flushes", view{disk: true, exposed: true, hurt: true}},
+		{"ruin 1 b1 flushes; mend 1 b1 flushes; power b1", view{hurt: true}},
+		{"ruin 1 b1 flushes; power b1", view{disk: true, exposed: true, hurt: true}},
+		{"ruin 1 b1 flushes; mend 1 b1 flushes; wipe b1", view{}},
+		{"ruin 1 b1 bytes; wipe b1", view{disk: true, hurt: true}},
+		{"wipe b1", view{}},
+		{"ruin 1 b2 bytes", view{}},
+		{"ruin 1 p wire; ruin 1 b2 wire", view{records: true}},
+		{"ruin 1 p wire; ruin 1 coord wire", view{records: true, registry: true}},
+		{"ruin 1 coord bytes", view{records: true, registry: true}},
+		{"wipe coord", view{records: true, registry: true}},
+	} {
+		p := calmly()
+		r := NewRuins(p)
+		newStory(t, r).tell(c.story)
+		require.Equal(t, c.want, view{r.Disk("b1"), r.Exposed("b1"), r.Hurt("b1"), r.Records(), r.Registry()}, c.story)
+	}
+	var none *Ruins
+	require.False(t, none.Disk("b1") || none.Hurt("b1") || none.Records() || none.Registry() || none.Any() || none.Took("b1") || none.Decays("b1") || none.Exposed("b1"))
+}
+
+// The disk oracles: a log on a ruined disk is nobody's affair until it is opened on a sound one.
+func TestDiskOraclesOfARuinedLog(t *testing.T) {
+	told := func(f *forger, ruined bool) {
+		if ruined {
+			f.rec.MachineRuined("broker-1", 1, "bytes")
+		}
+	}
+	shown := func(f *forger) { // more than is flushed
+		f.put(2, "one")
+		f.visible(f.next)
+	}
+	for _, ruined := range []bool{false, true} {
+		t.Run(fmt.Sprint("shown too early, ruined: ", ruined), func(t *testing.T) {
+			f := forge(t, keepAll)
+			told(f, ruined)
+			shown(f)
+			if ruined {
+				f.silent()
+			} else {
+				f.fires(Dirty, "only those below 0 are flushed")
+			}
+		})
+		t.Run(fmt.Sprint("opened short, ruined: ", ruined), func(t *testing.T) {
+			f := forge(t, keepAll)
+			f.put(2, "one")
+			f.sync()
+			f.visible(2)
+			told(f, ruined)
+			f.crash()
+			f.reopen(0)
+			f.truncate(0)
+			f.sync()
+			f.opened(0, 0)
+			if ruined {
+				f.silent()
+			} else {
+				f.fires(Recovery, "the log ends at 0")
+			}
+		})
+		t.Run(fmt.Sprint("removed as a whole, ruined: ", ruined), func(t *testing.T) {
+			f := forge(t, keepAll)
+			told(f, ruined)
+			f.must(func() error { return f.m.Disk().Rename(benchDir, benchDir+".deleted") })
+			f.fires(Retain, "was removed as a whole")
+		})
+	}
+	f := forge(t, keepAll)
+	told(f, true)
+	f.rec.MachineMended("broker-1", 1, "bytes")
+	f.crash()
+	f.reopen(0)
+	f.opened(0, 0)
+	shown(f)
+	f.fires(Dirty, "only those below 0 are flushed")
+}
