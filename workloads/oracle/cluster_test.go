@@ -47,7 +47,8 @@ func TestWatermarks(t *testing.T) {
 	})
 	t.Run("an unclean election may take it back", func(t *testing.T) {
 		silent(t, w(), begin+leads(-1, 1, 1)+leads(2, 2, 2)+`
-			b2 leader.began t/0 - 2 3 2; b2 log.committed t/0 - 3 2 1`)
+			b2 leader.began t/0 - 2 3 2; b2 log.committed t/0 - 3 2 1; b1 log.committed t/0 - 5 0 1`+leads(3, 3, 3, 2)+`
+			b3 leader.began t/0 - 3 3 2; b3 log.committed t/0 - 4 3 1`)
 	})
 }
 

@@ -20,6 +20,7 @@ type Watermarks struct {
 	Findings
 	cluster *Cluster
 	marks   map[hosted]*watermark
+	high    map[place]int64 // the highest HW that a leader told since the last unclean election
 }
 
 // watermark is what one process told of one partition.
@@ -35,7 +36,7 @@ type watermark struct {
 
 // NewWatermarks judges the partitions that c follows.
 func NewWatermarks(c *Cluster) *Watermarks {
-	o := &Watermarks{cluster: c, marks: map[hosted]*watermark{}}
+	o := &Watermarks{cluster: c, marks: map[hosted]*watermark{}, high: map[place]int64{}}
 	o.Free(c.promise.Ruins.Any)
 	c.onTold = append(c.onTold, o.told)
 	c.onBegan = append(c.onBegan, o.began)
@@ -99,10 +100,10 @@ func (o *Watermarks) Observe(e *history.Event) {
 func (o *Watermarks) began(e *history.Event, p *replicas) {
 	w := o.mark(e, p)
 	if p.lost {
-		w.hw, w.before = 0, 0
-	} else {
-		w.before = p.told
+		w.hw, o.high[p.place] = 0, 0
 	}
+	w.before = o.high[p.place]
+	o.high[p.place] = max(w.before, e.Trace.C)
 	w.epoch = e.Trace.A
 	o.bounds(e, p, w, e.Trace.C)
 	if e.Trace.C < w.hw {
@@ -122,6 +123,9 @@ func (o *Watermarks) told(e *history.Event, p *replicas, leader bool) {
 		o.Violate(e.At, HighMark, "%s, which leads %s in epoch %d, tells the high watermark %d, but a leader before told %d", e.Machine, p.place, w.epoch, hw, w.before)
 	}
 	w.hw = hw
+	if leader && e.Trace.B >= p.epoch { // a leader that was deposed may still tell what an unclean election made void
+		o.high[p.place] = max(o.high[p.place], hw)
+	}
 }
 
 // bounds holds a high watermark against the log.
