@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	replicaWait    = 500 * time.Millisecond // a follower's fetch waits so long for records
+	replicaWait    = 500 * time.Millisecond // a follower's fetch waits at most so long for records
 	replicaBackoff = 50 * time.Millisecond  // after a failure
 	replicaBytes   = 1 << 20                // of one partition in one fetch
 )
@@ -182,10 +182,14 @@ func (f *fetcher) fetch(addr string, epoch int64, ready []*following) error {
 	return nil
 }
 
+// fetchWait is how long a follower's fetch waits for records. It must show up well within the time after which it counts as lagging, be there records or not: else
+// the in-sync replicas of an idle partition come and go (KAFKA-7152).
+func fetchWait(lag time.Duration) time.Duration { return min(replicaWait, lag/3) }
+
 func (f *fetcher) request(epoch int64, ready []*following) *kmsg.FetchRequest {
 	req := kmsg.NewPtrFetchRequest()
 	req.ReplicaState.ID, req.ReplicaState.Epoch = f.b.cfg.ID, epoch
-	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(replicaWait.Milliseconds()), 1, 10*replicaBytes
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(fetchWait(f.b.cfg.ReplicaLag).Milliseconds()), 1, 10*replicaBytes
 	for _, fl := range ready {
 		n := len(req.Topics)
 		if n == 0 || req.Topics[n-1].TopicID != fl.p.topic.id {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 
 	simdisk "faultline/sim/disk"
 )
@@ -19,6 +20,7 @@ type logBatch struct {
 	count   int32
 	size    int32
 	crc     uint32
+	epoch   int32 // of the leader that appended it
 	maxTime int64 // ms since 1970; -1: none
 }
 
@@ -55,6 +57,7 @@ func readBatch(p []byte) (b logBatch, need int, err error) {
 	last := int32(binary.BigEndian.Uint32(p[23:]))
 	b = logBatch{
 		base: int64(binary.BigEndian.Uint64(p)), count: last + 1, size: int32(size), crc: binary.BigEndian.Uint32(p[17:]),
+		epoch:   int32(binary.BigEndian.Uint32(p[12:])),
 		maxTime: int64(binary.BigEndian.Uint64(p[35:])),
 	}
 	if last < 0 || last == 1<<31-1 || b.base < 0 {
@@ -113,10 +116,15 @@ type scanBuffer struct{ p []byte }
 // scan reads batches from s.pos up to size with readAt and adds them. It stops, with the reason, at what is no whole batch that follows the
 // one before; nil: everything up to size is batches.
 func (s *segmentScan) scan(buf *scanBuffer, readAt func([]byte, int64) (int, error), size int64) error {
+	return s.scanTo(buf, readAt, size, math.MaxInt64)
+}
+
+// scanTo is scan that stops at the offset to, or a little behind it.
+func (s *segmentScan) scanTo(buf *scanBuffer, readAt func([]byte, int64) (int, error), size, to int64) error {
 	if buf.p == nil {
 		buf.p = make([]byte, 64<<10)
 	}
-	for s.pos < size {
+	for s.pos < size && s.next() < to {
 		n := int(min(int64(len(buf.p)), size-s.pos))
 		if k, err := readAt(buf.p[:n], s.pos); k < n {
 			return fmt.Errorf("read %s at %d: %d of %d bytes: %w", s.path, s.pos, k, n, err)

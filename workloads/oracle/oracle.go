@@ -29,6 +29,9 @@ const (
 	Budget   = "BUDGET"  // caps on rebalances, requests and latency
 	Recovery = "REC"     // a recovered log is a prefix of the old one, with everything fsynced
 	Retain   = "RET"     // nothing is deleted before its policy says; an active segment exists
+	Durable  = "DUR"     // a record acked with acks=all stays readable at its offset, within retention
+	Match    = "MATCH"   // replicas agree below the high watermark; same offset and leader epoch means same bytes
+	HighMark = "HW"      // the high watermark does not go back, and lies between log start and log end
 )
 
 // Violation is a broken promise.

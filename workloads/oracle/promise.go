@@ -33,6 +33,8 @@ type Promise struct {
 	// Late is how old a record may be when a group has processed it, from Sent to Processed. 0: not judged.
 	Late time.Duration
 
+	// ReplicaLag is how long a replica may lag before it is not in sync any more. 0: not known.
+	ReplicaLag time.Duration
 	// Small: the machines' disks may get full without any fault.
 	Small bool
 

@@ -3,6 +3,7 @@ package trial
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -70,7 +71,7 @@ func (a *admin) createTopic(topic string, partitions int32) {
 	})
 }
 
-// addPartitions raises a topic's partitions to total by writing the registry, as the administrator's tool of that time did.
+// addPartitions raises a topic's partitions to total, each with as many replicas as the first has, by writing the registry, as the administrator's tool of that time did.
 func (a *admin) addPartitions(topic string, total int32) {
 	a.node.comp.Go("add partitions", func() {
 		a.insist(func() error { return a.extend(topic, total) })
@@ -94,15 +95,20 @@ func (a *admin) extend(topic string, total int32) error {
 	if err != nil {
 		return err
 	}
-	if len(brokers) == 0 {
-		return errors.New("no broker is up")
+	replicas := max(len(partitions["0"]), 1)
+	if len(brokers) < replicas {
+		return fmt.Errorf("%d brokers are up, want %d for the replicas of a partition", len(brokers), replicas)
 	}
 	for i := int32(len(partitions)); i < total; i++ {
-		id, err := strconv.ParseInt(brokers[int(i)%len(brokers)], 10, 32)
-		if err != nil {
-			return err
+		var ids []int32
+		for n := range replicas {
+			id, err := strconv.ParseInt(brokers[(int(i)+n)%len(brokers)], 10, 32)
+			if err != nil {
+				return err
+			}
+			ids = append(ids, int32(id))
 		}
-		partitions[strconv.Itoa(int(i))] = []int32{int32(id)}
+		partitions[strconv.Itoa(int(i))] = ids
 	}
 	if node["partitions"], err = json.Marshal(partitions); err != nil {
 		return err

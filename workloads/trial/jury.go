@@ -36,6 +36,7 @@ func (r *run) promise() *oracle.Promise {
 		}
 		p.SessionTimeout = max(p.SessionTimeout, n.session)
 	}
+	p.ReplicaLag = t.Brokers.ReplicaLag.V().D()
 	p.SessionSlack = 2*t.Coordinators.Tick.V().D() + time.Second
 	for _, m := range r.sc.Machines(r.seed) {
 		if c := m.Producer; c != nil {
@@ -88,6 +89,10 @@ func (r *run) empanel() {
 	retention.Within = 2*r.sc.Topology.Brokers.RetentionInterval.V().D() + 2*time.Second
 	r.linear = linear.New(p)
 	r.jury = append(r.jury, oracle.NewRecoveries(disks), retention, oracle.NewUnflushed(disks), r.linear)
+	if slices.ContainsFunc(p.Topics, func(t oracle.Topic) bool { return t.Replicas > 1 }) {
+		c := oracle.NewCluster(p)
+		r.jury = append(r.jury, oracle.NewAgreement(c, disks), oracle.NewWatermarks(c), oracle.NewUncommitted(c), oracle.NewAcknowledged(c, disks), oracle.NewEpochs(c), oracle.NewSteadiness(c))
+	}
 	for _, o := range r.jury {
 		r.rec.Attach(o)
 	}

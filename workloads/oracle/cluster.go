@@ -1,0 +1,196 @@
+package oracle
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	"faultline/sim/machine"
+	"faultline/workloads/history"
+)
+
+// Cluster follows the partitions that have several replicas, for the oracles that judge them: Agreement, Watermarks, Uncommitted, Acked and Epochs. All of them share one; each passes
+// it the events that it gets.
+type Cluster struct {
+	promise *Promise
+	reg     *registry
+	seq     int64
+	brokers map[int32]*enrolled
+	started map[string]time.Duration // machine -> start of its process
+	parts   map[place]*replicas
+	order   []*replicas
+
+	onDecided []func(e *history.Event, p *replicas, was, now *PartitionState) // the registry has another state; was nil: the first
+	onBegan   []func(e *history.Event, p *replicas)                           // a leader begins
+	onTold    []func(e *history.Event, p *replicas, leader bool)              // a broker tells a high watermark
+	onGone    []func(p *replicas)                                             // the topic was deleted
+}
+
+// enrolled is a broker as the registry has it.
+type enrolled struct {
+	machine    string
+	registered time.Duration // when; none: it is not
+	cleanSince int64
+}
+
+// replicas is a partition with several replicas.
+type replicas struct {
+	place
+	topic   *Topic
+	leader  string // machine of the broker that began to lead last
+	epoch   int64  // in which it does
+	told    int64  // the highest high watermark that any leader told
+	lost    bool   // an unclean election was decided, and its leader has not begun yet
+	unclean int    // elections so far that may have lost records
+}
+
+// NewCluster follows no partition yet.
+func NewCluster(p *Promise) *Cluster {
+	return &Cluster{promise: p, reg: newRegistry(), brokers: map[int32]*enrolled{}, started: map[string]time.Duration{}, parts: map[place]*replicas{}}
+}
+
+// part returns the partition, or nil when its topic has one replica.
+func (c *Cluster) part(at place) *replicas {
+	p := c.parts[at]
+	if p == nil && c.promise.Replicated(at.topic) {
+		p = &replicas{place: at, topic: c.promise.topic(at.topic)}
+		c.parts[at] = p
+		c.order = append(c.order, p)
+	}
+	return p
+}
+
+// state is what the registry has of the partition, or nil.
+func (c *Cluster) state(at place) *PartitionState {
+	if s := c.reg.states[at.topic]; int(at.partition) < len(s) {
+		return &s[at.partition]
+	}
+	return nil
+}
+
+// Observe takes an event of the run; each only once, however often it is passed.
+func (c *Cluster) Observe(e *history.Event) {
+	if e.Seq <= c.seq {
+		return
+	}
+	c.seq = e.Seq
+	if e.Kind == history.MachineStarted {
+		c.started[e.Machine] = e.At
+	}
+	if e.Kind != history.Traced {
+		return
+	}
+	t := &e.Trace
+	switch t.Kind {
+	case machine.LeaderBegan:
+		if p := c.bySubject(t.Subject); p != nil {
+			for _, fn := range c.onBegan {
+				fn(e, p)
+			}
+			p.told = max(p.told, t.C)
+			if t.A >= p.epoch { // one that hears late of its election is past already
+				p.leader, p.epoch, p.lost = e.Machine, t.A, false
+			}
+		}
+	case machine.HighWatermark:
+		if p := c.bySubject(t.Subject); p != nil {
+			for _, fn := range c.onTold {
+				fn(e, p, t.C == 1)
+			}
+			if t.C == 1 {
+				p.told = max(p.told, t.A)
+			}
+		}
+	case machine.ZnodeCreated, machine.ZnodeSet, machine.ZnodeDeleted:
+		c.znode(e)
+	}
+}
+
+func (c *Cluster) bySubject(subject string) *replicas {
+	at, ok := parsePlace(subject)
+	if !ok {
+		return nil
+	}
+	return c.part(at)
+}
+
+func (c *Cluster) znode(e *history.Event) {
+	t := &e.Trace
+	topic, isState := ParseStatePath(t.Subject)
+	if !isState {
+		c.reg.observe(e)
+		if id, ok := parseName(t.Subject, brokersRoot); ok {
+			c.registered(e, id)
+		}
+		return
+	}
+	was := c.reg.states[topic]
+	if what, _ := c.reg.observe(e); what == noChange || !c.promise.Replicated(topic) {
+		return
+	}
+	if t.Kind == machine.ZnodeDeleted {
+		c.order = slices.DeleteFunc(c.order, func(p *replicas) bool {
+			if p.place.topic != topic {
+				return false
+			}
+			for _, fn := range c.onGone {
+				fn(p)
+			}
+			delete(c.parts, p.place)
+			return true
+		})
+		return
+	}
+	for i := range c.reg.states[topic] {
+		p, now := c.part(place{topic, int32(i)}), &c.reg.states[topic][i]
+		var before *PartitionState
+		if i < len(was) {
+			if before = &was[i]; before.Unclean(now) {
+				p.lost = true
+				p.unclean++
+			}
+		}
+		for _, fn := range c.onDecided {
+			fn(e, p, before, now)
+		}
+	}
+}
+
+func (c *Cluster) registered(e *history.Event, id string) {
+	n, err := strconv.ParseInt(id, 10, 32)
+	if err != nil {
+		return
+	}
+	m := c.brokers[int32(n)]
+	if m == nil {
+		m = &enrolled{}
+		c.brokers[int32(n)] = m
+	}
+	var node struct {
+		Host       string `json:"host"`
+		CleanSince int64  `json:"clean_since"`
+	}
+	if e.Trace.Kind == machine.ZnodeDeleted || json.Unmarshal([]byte(e.Trace.Detail), &node) != nil {
+		m.registered = none
+		return
+	}
+	m.machine, m.registered, m.cleanSince = node.Host, e.At, node.CleanSince
+}
+
+// intact tells whether a member of the in-sync replicas has, by what the registry knows, all that it had when it became one. It is on the machine that is returned.
+func (c *Cluster) intact(m InSync) (machine string, ok bool) {
+	b := c.brokers[m.ID]
+	if b == nil || b.registered < 0 || b.cleanSince > m.Epoch {
+		return "", false
+	}
+	return b.machine, c.started[b.machine] <= b.registered
+}
+
+// machineOf is where a broker was registered last, "": nowhere.
+func (c *Cluster) machineOf(id int32) string {
+	if b := c.brokers[id]; b != nil {
+		return b.machine
+	}
+	return ""
+}

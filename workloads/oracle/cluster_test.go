@@ -1,0 +1,291 @@
+package oracle
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"testing"
+	"time"
+
+	"faultline/sim"
+	"faultline/sim/machine"
+	"faultline/sim/virtual"
+	"faultline/workloads/history"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func TestWatermarks(t *testing.T) {
+	begin := threeReplicas + leads(1, 0, 1, 2, 3) + `
+		b1 leader.began t/0 - 0 0 0
+		b1 log.appended t/0 - 0 5; b2 log.appended t/0 - 0 5; b3 log.appended t/0 - 0 5
+		b1 log.committed t/0 - 5 0 1; b2 log.committed t/0 - 3 0 0`
+	moved := begin + leads(2, 1, 2, 3) + "b2 leader.began t/0 - 1 5 3\n"
+	w := func() *Watermarks { return NewWatermarks(NewCluster(replicatedPromise(-1))) }
+	t.Run("a new leader may begin lower", func(t *testing.T) {
+		silent(t, w(), moved+"b2 log.committed t/0 - 5 1 1")
+	})
+	t.Run("but not move below what was told", func(t *testing.T) {
+		fires(t, w(), HighMark, "a leader before told 5", moved+"b2 log.committed t/0 - 4 1 1")
+	})
+	t.Run("a broker does not take back what it told", func(t *testing.T) {
+		fires(t, w(), HighMark, "but it told 3 before", begin+"\nb2 log.committed t/0 - 2 0 0")
+	})
+	t.Run("a process that restarted may", func(t *testing.T) {
+		silent(t, w(), begin+"\nb2#2 log.opened t/0 - 0 5 0; b2#2 log.committed t/0 - 2 0 0")
+	})
+	t.Run("it is not above the log end", func(t *testing.T) {
+		fires(t, w(), HighMark, "whose log has 0 to 5", begin+"\nb1 log.committed t/0 - 6 0 1")
+	})
+	t.Run("nor below the log start", func(t *testing.T) {
+		fires(t, w(), HighMark, "above the high watermark 3", begin+"\nb2 log.deleted t/0 - 0 4")
+	})
+	t.Run("a restarted log takes it along", func(t *testing.T) {
+		restarted := begin + "\nb3 log.truncated t/0 - 5 9\n"
+		silent(t, w(), restarted+"b3 log.committed t/0 - 9 0 0; b3 log.appended t/0 - 9 10")
+		fires(t, w(), HighMark, "whose log starts at 9, above the high watermark 0", restarted+"b3 log.appended t/0 - 9 10")
+	})
+	t.Run("an unclean election may take it back", func(t *testing.T) {
+		silent(t, w(), begin+leads(-1, 1, 1)+leads(2, 2, 2)+`
+			b2 leader.began t/0 - 2 3 2; b2 log.committed t/0 - 3 2 1; b1 log.committed t/0 - 5 0 1`+leads(3, 3, 3, 2)+`
+			b3 leader.began t/0 - 3 3 2; b3 log.committed t/0 - 4 3 1`)
+	})
+}
+
+func TestEpochs(t *testing.T) {
+	begin := threeReplicas + "z znode.created /controller_epoch -; z znode.set /controller_epoch - 1" + leads(1, 0, 1, 2, 3) + "b1 leader.began t/0 - 0 0 0\n"
+	o := func() *Epochs { return NewEpochs(NewCluster(replicatedPromise(-1))) }
+	t.Run("a leader after the other, each in its own epoch", func(t *testing.T) {
+		silent(t, o(), begin+leads(2, 1, 2, 3)+"b2 leader.began t/0 - 1 0 0; b1#2 log.opened t/0 - 0 0"+leads(2, 1, 2, 3, 1))
+	})
+	t.Run("another leader in the same epoch", func(t *testing.T) {
+		fires(t, o(), Gen, "names another leader, 2 after 1, in the same leader epoch 0", begin+leads(2, 0, 2, 3))
+	})
+	t.Run("an epoch that goes back", func(t *testing.T) {
+		fires(t, o(), Gen, "goes back from leader epoch 2 to 1", begin+leads(2, 2, 2, 3)+leads(1, 1, 1, 3))
+	})
+	t.Run("a controller that is none any more", func(t *testing.T) {
+		fires(t, o(), Gen, "gets leader epoch 1 from controller epoch 1, the controller's is 2 by now", begin+"z znode.set /controller_epoch - 2"+leads(2, 1, 2, 3))
+	})
+	t.Run("two leaders of one epoch", func(t *testing.T) {
+		fires(t, o(), Gen, "b1 and b3 both lead t/0 in epoch 0", begin+"b3 leader.began t/0 - 0 0 0")
+	})
+	t.Run("the same leader after a power loss", func(t *testing.T) {
+		fires(t, o(), Gen, "b1 leads t/0 again in epoch 0 after a power loss", begin+"power b1; start b1; b1 leader.began t/0 - 0 0 0")
+	})
+	t.Run("a stranger in sync", func(t *testing.T) {
+		fires(t, o(), Gen, "lists broker 4, which is no replica", begin+leads(1, 0, 1, 4))
+	})
+	t.Run("two controllers of one epoch", func(t *testing.T) {
+		fires(t, o(), Gen, "brokers 1 and 2 are both controllers in epoch 1", begin+"b1 controller.elected - - 1 1; b2 controller.elected - - 2 1")
+	})
+}
+
+func TestSteadiness(t *testing.T) {
+	o := func() *Steadiness {
+		p := replicatedPromise(-1)
+		p.ReplicaLag, p.SessionTimeout = time.Second, time.Second
+		return NewSteadiness(NewCluster(p))
+	}
+	begin := "start z; " + threeReplicas + leads(1, 0, 1, 2, 3)
+	silent(t, o(), begin+"+2s"+leads(1, 0, 1, 2))
+	fires(t, o(), Budget, "broker 3 leaves the in-sync replicas of t/0", begin+"+20s"+leads(1, 0, 1, 2))
+	silent(t, o(), begin+"+20s; fault 1 x"+leads(1, 0, 1, 2))
+}
+
+func TestUncommitted(t *testing.T) {
+	for hw, want := range map[int64]bool{1: false, 2: true} {
+		o := NewUncommitted(NewCluster(replicatedPromise(-1)))
+		s := newStory(t, o)
+		s.tell(threeReplicas + leads(1, 0, 1, 2, 3) + "b1 leader.began t/0 - 0 0 0; b1 log.committed t/0 - 1 0 1")
+		resp := kmsg.NewPtrFetchResponse()
+		rt, rp := kmsg.NewFetchResponseTopic(), kmsg.NewFetchResponseTopicPartition()
+		rt.Topic, rp.HighWatermark = "t", hw
+		rt.Partitions = append(rt.Partitions, rp)
+		resp.Topics = append(resp.Topics, rt)
+		s.rec.KafkaCalled(s.who("c1"), &history.KafkaCall{Broker: "b1:9092", Key: 1, Resp: resp, Sent: true})
+		require.Equal(t, want, len(o.Violations()) > 0, o.Violations())
+	}
+}
+
+// trio are three brokers' disks with a log of t/0 each, written by hand.
+type trio struct {
+	*story
+	w       *sim.World
+	brokers []*virtual.Computer
+	files   []machine.File
+	match   *Agreement
+	acked   *Acknowledged
+}
+
+func newTrio(t *testing.T, acks int16) *trio {
+	x := &trio{w: sim.New(sim.Config{Seed: 1})}
+	p := replicatedPromise(acks)
+	d, c := NewDisks(p, x.w.Now), NewCluster(p)
+	x.match, x.acked = NewAgreement(c, d), NewAcknowledged(c, d)
+	vc := virtual.New(x.w, virtual.Config{})
+	for i, name := range p.Brokers {
+		comp := vc.Add(name)
+		x.brokers = append(x.brokers, comp)
+		d.Watch(name, comp.Disk(), func() time.Time { return sim.Epoch })
+		comp.Boot(func(m machine.Machine) error {
+			disk := m.Disk()
+			for _, dir := range []string{"broker", "broker/t-0"} {
+				require.NoError(t, disk.Mkdir(dir))
+			}
+			f, err := disk.Open("broker/t-0/00000000000000000000.log", machine.Create)
+			require.NoError(t, err)
+			x.files = append(x.files, f)
+			x.w.Halt()
+			m.Sleep(1 << 60)
+			return nil
+		})
+		x.w.Run(x.w.Now() + time.Hour)
+		require.Len(t, x.files, i+1)
+	}
+	x.story = newStory(t, x.match, x.acked)
+	x.tell(threeReplicas + leads(1, 0, 1, 2, 3) + "b1 leader.began t/0 - 0 0 0")
+	return x
+}
+
+// write makes a broker's log anew of batches with one record each: "0a" has leader epoch 0 and content a.
+func (x *trio) write(broker int, batches ...string) {
+	var p []byte
+	for i, b := range batches {
+		p = append(p, oneRecord(int64(i), int32(b[0]-'0'), b[1:])...)
+	}
+	done := false
+	x.brokers[broker-1].Go("write", func() {
+		if size, err := x.files[broker-1].Size(); err != nil || size > 0 {
+			require.NoError(x.t, x.files[broker-1].Truncate(0))
+		}
+		_, err := machine.WriteFull(x.files[broker-1], p, 0)
+		require.NoError(x.t, err)
+		done = true
+		x.w.Halt()
+	})
+	x.w.Run(x.w.Now() + time.Hour)
+	require.True(x.t, done)
+}
+
+func (x *trio) found() []Violation {
+	x.match.Finish(End{At: x.now})
+	x.acked.Finish(End{At: x.now})
+	return append(x.match.Violations(), x.acked.Violations()...)
+}
+
+func (x *trio) fires(invariant, text string) {
+	x.t.Helper()
+	all := x.found()
+	for _, v := range all {
+		if v.Invariant == invariant {
+			require.Contains(x.t, v.Message, text)
+			return
+		}
+	}
+	require.Fail(x.t, "no violation of "+invariant, "%v", all)
+}
+
+func TestAgreement(t *testing.T) {
+	t.Run("of replicas that are the same", func(t *testing.T) {
+		x := newTrio(t, -1)
+		for b := 1; b <= 3; b++ {
+			x.write(b, "0a", "0b")
+		}
+		x.tell("b1 log.committed t/0 - 1 0 1; b1 log.committed t/0 - 2 0 1")
+		require.Empty(t, x.found())
+	})
+	t.Run("an in-sync replica lacks what is committed", func(t *testing.T) {
+		x := newTrio(t, -1)
+		x.write(1, "0a", "0b")
+		x.write(2, "0a", "0b")
+		x.write(3, "0a")
+		x.tell("b1 log.committed t/0 - 1 0 1; b1 log.committed t/0 - 2 0 1")
+		x.fires(Match, "b3, which is in sync, differs: it ends at 1, and should reach 2")
+	})
+	t.Run("one that is not in sync may lack it, while the run goes on", func(t *testing.T) {
+		x := newTrio(t, -1)
+		x.write(1, "0a", "0b")
+		x.write(2, "0a", "0b")
+		x.write(3, "0a")
+		x.tell(leads(1, 0, 1, 2) + "b1 log.committed t/0 - 2 0 1")
+		x.write(3, "0a", "0b")
+		require.Empty(t, x.found())
+	})
+	t.Run("an in-sync replica has other bytes", func(t *testing.T) {
+		x := newTrio(t, -1)
+		x.write(1, "0a", "0b")
+		x.write(2, "0a", "0c")
+		x.write(3, "0a", "0b")
+		x.tell("b1 log.committed t/0 - 2 0 1")
+		x.fires(Match, "b2, which is in sync, differs")
+	})
+	t.Run("a leader begins without what is committed", func(t *testing.T) {
+		x := newTrio(t, -1)
+		for b := 1; b <= 3; b++ {
+			x.write(b, "0a", "0b")
+		}
+		x.tell("b1 log.committed t/0 - 2 0 1")
+		x.write(2, "0a")
+		x.tell(leads(2, 1, 2, 3) + "b2 leader.began t/0 - 1 1 1")
+		x.fires(Durable, "b2 begins to lead t/0 in epoch 1 without what was committed at 1..1")
+	})
+	t.Run("after an unclean election that is no violation", func(t *testing.T) {
+		x := newTrio(t, 1)
+		x.write(1, "0a", "0b")
+		x.tell(leads(1, 0, 1) + "b1 log.committed t/0 - 2 0 1")
+		x.write(2, "0a")
+		x.write(3, "0a")
+		x.tell(leads(2, 1, 2) + "b2 leader.began t/0 - 1 1 1")
+		x.write(1, "0a")
+		require.Empty(t, x.found())
+	})
+	t.Run("logs differ in the end", func(t *testing.T) {
+		x := newTrio(t, -1)
+		x.write(1, "0a", "0b")
+		x.write(2, "0a", "0b")
+		x.write(3, "0a", "1z")
+		x.tell(leads(1, 0, 1, 2) + "b1 log.committed t/0 - 2 0 1")
+		x.fires(Match, "the logs of t/0 on b1, which leads, and on b3 differ: below the high watermark 2")
+	})
+	t.Run("above the high watermark they may, but not in one leader epoch", func(t *testing.T) {
+		x := newTrio(t, -1)
+		for b, batch := range []string{"0b", "1b", "0b"} {
+			x.write(b+1, "0a", batch)
+		}
+		x.tell("b1 log.committed t/0 - 1 0 1")
+		require.Empty(t, x.found())
+		x.write(2, "0a", "0z")
+		x.fires(Match, "differ: batch 1..1 of epoch 0")
+	})
+}
+
+func TestAcknowledged(t *testing.T) {
+	t.Run("before it is committed", func(t *testing.T) {
+		x := newTrio(t, -1)
+		x.tell("sent 0/0 t; acked 0/0 t/0 0")
+		x.fires(Durable, "acked with acks=all at offset 0 of t/0, but no leader told")
+	})
+	t.Run("and gone in the end", func(t *testing.T) {
+		x := newTrio(t, -1)
+		x.tell("b1 log.committed t/0 - 1 0 1; sent 0/0 t; acked 0/0 t/0 0")
+		x.fires(Durable, "is not there any more: its leader b1 has nothing there")
+	})
+	t.Run("with acks=1 nothing is owed", func(t *testing.T) {
+		x := newTrio(t, 1)
+		x.tell("sent 0/0 t; acked 0/0 t/0 0")
+		require.Empty(t, x.found())
+	})
+}
+
+func oneRecord(base int64, epoch int32, content string) []byte {
+	p := make([]byte, batchHead, batchHead+len(content))
+	p = append(p, content...)
+	binary.BigEndian.PutUint64(p, uint64(base))
+	binary.BigEndian.PutUint32(p[8:], uint32(len(p)-batchPrefix))
+	binary.BigEndian.PutUint32(p[12:], uint32(epoch))
+	p[16] = 2
+	binary.BigEndian.PutUint32(p[57:], 1)
+	binary.BigEndian.PutUint32(p[17:], crc32.Checksum(p[batchSummed:], castagnoli))
+	return p
+}

@@ -1,0 +1,301 @@
+package oracle
+
+import (
+	"fmt"
+	"slices"
+
+	"faultline/workloads/history"
+)
+
+// Agreement judges whether the replicas of a partition hold the same (MATCH), and whether what is committed stays (DUR), by the bytes on the brokers' disks.
+//
+// Verified, when a leader of the registry's epoch moves the high watermark (HW): it has the batches below, and so has every in-sync replica of the registry that did not
+// lose its tail since it became one; with the same bytes and leader epochs. Each batch is read once on each disk.
+//
+// When a leader begins in a clean election: its log has every batch that was below a HW before (DUR).
+//
+// At the end, on every replica whose log is open: batches at the same offset with the same leader epoch are the same; and below the HW of the leader all logs are the
+// same, and have what was ever committed, as far as their retention left it.
+//
+// Bytes are compared by length, number of records, times and CRC-32C, which is checked against the bytes when they are read.
+//
+// After an unclean election, where the topic allows it, what the new leader does not have counts as never committed. Beyond the atlas ([Ruins]): once any disk or wire was ruined nothing is
+// judged.
+//
+// Not verified: while the run goes on, replicas that are not in sync.
+type Agreement struct {
+	Findings
+	cluster *Cluster
+	disks   *Disks
+	ledgers map[*replicas]*ledger
+}
+
+// ledger is what is committed of a partition: batches without a gap.
+type ledger struct {
+	from    int64
+	batches []logBatch
+	cursors map[string]*cursor // machine -> where the last read of its log ended
+	told    bool
+}
+
+func (g *ledger) end() int64 {
+	if n := len(g.batches); n > 0 {
+		return g.batches[n-1].next()
+	}
+	return g.from
+}
+
+// cursor is a boundary between batches in a file.
+type cursor struct {
+	base        int64 // of the segment
+	offset, pos int64
+}
+
+// NewAgreement judges the partitions that c follows on the disks that d watches.
+func NewAgreement(c *Cluster, d *Disks) *Agreement {
+	o := &Agreement{cluster: c, disks: d, ledgers: map[*replicas]*ledger{}}
+	o.Free(c.promise.Ruins.Any)
+	c.onBegan = append(c.onBegan, o.began)
+	c.onTold = append(c.onTold, o.told)
+	c.onGone = append(c.onGone, func(p *replicas) { delete(o.ledgers, p) })
+	return o
+}
+
+// Invariants lists what it can report.
+func (o *Agreement) Invariants() []string { return []string{Match, Durable} }
+
+// Observe takes an event of the run.
+func (o *Agreement) Observe(e *history.Event) {
+	o.disks.Observe(e)
+	o.cluster.Observe(e)
+}
+
+func (o *Agreement) ledger(p *replicas) *ledger {
+	g := o.ledgers[p]
+	if g == nil {
+		g = &ledger{cursors: map[string]*cursor{}}
+		o.ledgers[p] = g
+	}
+	return g
+}
+
+// told compares what a leader commits.
+func (o *Agreement) told(e *history.Event, p *replicas, leader bool) {
+	s := o.cluster.state(p.place)
+	if !leader || s == nil || int64(s.LeaderEpoch) != e.Trace.B || o.cluster.promise.Ruins.Any() {
+		return
+	}
+	g := o.ledger(p)
+	from, to := g.end(), e.Trace.A
+	if to <= from {
+		return
+	}
+	l := o.disks.on(e.Machine, p.place)
+	if l == nil {
+		return
+	}
+	if start := l.first(); from < start && len(g.batches) == 0 {
+		g.from, from = start, start
+	}
+	fresh := o.between(g, l, from, to)
+	if reached := endOf(fresh, from); reached != to {
+		o.tell(g, e, Match, "%s leads %s and told that what lies below %d is committed, but its log has batches from %d to %d only", e.Machine, p.place, to, from, reached)
+		return
+	}
+	for _, m := range s.ISR {
+		name, ok := o.cluster.intact(m)
+		f := o.disks.on(name, p.place)
+		if !ok || f == nil || f == l || !f.open || f.cutting {
+			continue
+		}
+		if why := differ(fresh, o.between(g, f, from, to), from, to); why != "" {
+			o.tell(g, e, Match, "%s leads %s and told that what lies below %d is committed, but %s, which is in sync, differs: %s", e.Machine, p.place, to, name, why)
+		}
+	}
+	g.batches = append(g.batches, fresh...)
+}
+
+// tell notes a violation, once a partition until its next leader.
+func (o *Agreement) tell(g *ledger, e *history.Event, invariant, format string, args ...any) {
+	if !g.told {
+		g.told = true
+		o.Violate(e.At, invariant, format, args...)
+	}
+}
+
+// first is the first offset of the log.
+func (l *diskLog) first() int64 {
+	if live := l.live(); len(live) > 0 {
+		return live[0].base
+	}
+	return 0
+}
+
+// began compares the log of a new leader with what is committed.
+func (o *Agreement) began(e *history.Event, p *replicas) {
+	g := o.ledger(p)
+	g.told = false
+	l := o.disks.on(e.Machine, p.place)
+	if l == nil || o.cluster.promise.Ruins.Any() || e.Trace.A < p.epoch {
+		return
+	}
+	start := l.first()
+	for len(g.batches) > 0 && g.batches[0].base < start {
+		g.from = g.batches[0].next()
+		g.batches = g.batches[1:]
+	}
+	if len(g.batches) == 0 {
+		g.from = max(g.from, start)
+		return
+	}
+	have, _, _, _ := o.disks.cached(l)
+	i, _ := slices.BinarySearchFunc(have, g.from, func(b logBatch, o int64) int { return int(b.base - o) })
+	have = have[min(i, len(have)):]
+	n := 0
+	for n < len(g.batches) && n < len(have) && g.batches[n] == have[n] {
+		n++
+	}
+	if n == len(g.batches) {
+		return
+	}
+	lost := g.batches[n]
+	if !p.lost {
+		o.tell(g, e, Durable, "%s begins to lead %s in epoch %d without what was committed at %d..%d: %s", e.Machine, p.place, e.Trace.A, lost.base, lost.next()-1,
+			differ(g.batches[n:n+1], have[min(n, len(have)):], lost.base, lost.next()))
+	}
+	g.batches = g.batches[:n]
+}
+
+// between reads the log's batches from one offset to another, or as far as they go.
+func (o *Agreement) between(g *ledger, l *diskLog, from, to int64) []logBatch {
+	i, found := l.segment(from)
+	if !found {
+		i--
+	}
+	c := g.cursors[l.on.machine]
+	if c == nil {
+		c = &cursor{}
+		g.cursors[l.on.machine] = c
+	}
+	var out []logBatch
+	for at := from; i >= 0 && i < len(l.segs) && at < to; i++ {
+		s := l.segs[i]
+		f, ok := l.on.model.File(s.path)
+		if !ok || s.base > at {
+			return out
+		}
+		part := segmentScan{base: s.base, path: s.path}
+		switch {
+		case c.base == s.base && c.offset == at && c.pos <= f.Size:
+			part.base, part.pos = at, c.pos
+		default:
+			for _, b := range s.batches { // durable ones need not be read again to pass them
+				if b.next() > at {
+					break
+				}
+				part.pos += int64(b.size)
+				part.base = b.next()
+			}
+		}
+		_ = part.scanTo(&o.disks.buf, f.ReadAt, f.Size, to)
+		pos := part.pos
+		for n := len(part.batches) - 1; n >= 0 && part.batches[n].next() > to; n-- {
+			pos -= int64(part.batches[n].size)
+			part.batches = part.batches[:n]
+		}
+		for len(part.batches) > 0 && part.batches[0].base < at {
+			part.batches = part.batches[1:]
+		}
+		out = append(out, part.batches...)
+		at = endOf(out, from)
+		*c = cursor{s.base, at, pos}
+	}
+	return out
+}
+
+func endOf(batches []logBatch, from int64) int64 {
+	if n := len(batches); n > 0 {
+		return batches[n-1].next()
+	}
+	return from
+}
+
+// differ says where other is not the same as one from an offset to another, "": it is.
+func differ(one, other []logBatch, from, to int64) string {
+	for i, b := range one {
+		switch {
+		case i >= len(other):
+			return fmt.Sprintf("it ends at %d, and should reach %d", endOf(other, from), to)
+		case b != other[i]:
+			return fmt.Sprintf("it has %s where %s should be", other[i], b)
+		}
+	}
+	return ""
+}
+
+func (b logBatch) String() string {
+	return fmt.Sprintf("batch %d..%d of epoch %d, %d bytes, CRC %08x", b.base, b.next()-1, b.epoch, b.size, b.crc)
+}
+
+// Finish compares all replicas.
+func (o *Agreement) Finish(end End) {
+	if end.Cut || end.Trouble != "" || o.cluster.promise.Ruins.Any() {
+		return
+	}
+	for _, p := range o.cluster.order {
+		s := o.cluster.state(p.place)
+		if s == nil || s.Leader < 0 {
+			continue
+		}
+		lead := o.disks.on(o.cluster.machineOf(s.Leader), p.place)
+		if lead == nil || !lead.open {
+			continue
+		}
+		g := o.ledger(p)
+		base, _, _, _ := o.disks.cached(lead)
+		committed := slices.DeleteFunc(slices.Clone(g.batches), func(b logBatch) bool { return b.base < lead.first() })
+		if why := o.apart(committed, base, lead.committed); why != "" {
+			o.Violate(end.At, Durable, "what was committed of %s is not what its leader %s has now: %s", p.place, lead.on.machine, why)
+		}
+		for _, b := range o.disks.brokers {
+			l := o.disks.on(b.machine, p.place)
+			if l == nil || l == lead || !l.open {
+				continue
+			}
+			other, _, _, _ := o.disks.cached(l)
+			if why := o.apart(base, other, lead.committed); why != "" {
+				o.Violate(end.At, Match, "the logs of %s on %s, which leads, and on %s differ: %s", p.place, lead.on.machine, b.machine, why)
+			}
+		}
+	}
+}
+
+// apart says where one log is not the same as another below the HW, where both have begun, or above it in spite of the same leader epoch.
+func (o *Agreement) apart(one, other []logBatch, hw int64) string {
+	if len(one) == 0 || len(other) == 0 {
+		return ""
+	}
+	for len(one) > 0 && one[0].base < other[0].base {
+		one = one[1:]
+	}
+	i := 0
+	for i < len(other) && len(one) > 0 && other[i].base < one[0].base {
+		i++
+	}
+	other = other[i:]
+	for i, b := range one {
+		switch {
+		case b.next() <= hw && i >= len(other):
+			return fmt.Sprintf("below the high watermark %d, %s is there and then nothing", hw, b)
+		case i >= len(other):
+			return ""
+		case b.next() <= hw && b != other[i]:
+			return fmt.Sprintf("below the high watermark %d, %s and %s", hw, b, other[i])
+		case b.base == other[i].base && b.epoch == other[i].epoch && b != other[i]:
+			return fmt.Sprintf("%s and %s", b, other[i])
+		case b.base != other[i].base:
+			return ""
+		}
+	}
+	return ""
+}

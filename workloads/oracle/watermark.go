@@ -1,0 +1,139 @@
+package oracle
+
+import (
+	"faultline/sim/machine"
+	"faultline/workloads/history"
+)
+
+// Watermarks judges the high watermarks (HW) that brokers tell (HW).
+//
+// Verified:
+//   - in the life of one process, what a broker tells of a partition never goes back, be it leader or follower. After a restart it may be lower: the checkpoint is older;
+//   - over leaders: a new one begins with what it knew as a follower, which may be lower than what the old one told. But as soon as it moves it is not below anything that a leader of an earlier
+//     epoch told, for every in-sync replica has all of that;
+//   - log start <= HW <= log end, as the broker tells them: at each move, and, when the log was restarted further on, by the next append.
+//
+// After an unclean election, where the topic allows it, the HW may go back.
+//
+// Not verified: that the HW moves (Liveness, Delivery), that what lies below is what was there (Agreement). Beyond the atlas ([Ruins]) nothing is judged.
+type Watermarks struct {
+	Findings
+	cluster *Cluster
+	marks   map[hosted]*watermark
+	high    map[place]int64 // the highest HW that a leader told since the last unclean election
+}
+
+// watermark is what one process told of one partition.
+type watermark struct {
+	inc        int
+	hw         int64
+	start, end int64
+	epoch      int64 // in which it leads; none
+	before     int64 // the highest HW that a leader of an earlier epoch told
+	unclean    int   // unclean elections when it was looked at
+	behind     bool  // the log was restarted, and the HW must follow
+}
+
+// NewWatermarks judges the partitions that c follows.
+func NewWatermarks(c *Cluster) *Watermarks {
+	o := &Watermarks{cluster: c, marks: map[hosted]*watermark{}, high: map[place]int64{}}
+	o.Free(c.promise.Ruins.Any)
+	c.onTold = append(c.onTold, o.told)
+	c.onBegan = append(c.onBegan, o.began)
+	return o
+}
+
+// Invariants lists what it can report.
+func (o *Watermarks) Invariants() []string { return []string{HighMark} }
+
+func (o *Watermarks) mark(e *history.Event, p *replicas) *watermark {
+	k := hosted{e.Machine, p.place}
+	w := o.marks[k]
+	if w == nil || w.inc != e.Incarnation {
+		w = &watermark{inc: e.Incarnation, epoch: none, unclean: p.unclean}
+		o.marks[k] = w
+	}
+	if w.unclean != p.unclean {
+		w.unclean, w.hw, w.before = p.unclean, 0, 0
+	}
+	return w
+}
+
+// Observe takes an event of the run.
+func (o *Watermarks) Observe(e *history.Event) {
+	o.cluster.Observe(e)
+	if e.Kind != history.Traced {
+		return
+	}
+	t := &e.Trace
+	switch t.Kind {
+	case machine.LogOpened, machine.LogAppended, machine.LogTruncated, machine.LogDeleted:
+	default:
+		return
+	}
+	p := o.cluster.bySubject(t.Subject)
+	if p == nil {
+		return
+	}
+	w := o.mark(e, p)
+	switch t.Kind {
+	case machine.LogOpened:
+		w.start, w.end, w.hw = t.A, t.B, t.A
+	case machine.LogAppended:
+		if w.behind && w.hw < w.start {
+			o.Violate(e.At, HighMark, "%s appends to %s, whose log starts at %d, above the high watermark %d", e.Machine, p.place, w.start, w.hw)
+		}
+		w.behind, w.end = false, t.B
+	case machine.LogTruncated:
+		w.end = t.B
+		if t.B > t.A {
+			w.start, w.behind = t.B, true
+		}
+	case machine.LogDeleted:
+		w.start = t.B
+		if w.hw < w.start {
+			o.Violate(e.At, HighMark, "%s deleted %s up to %d, above the high watermark %d", e.Machine, p.place, w.start, w.hw)
+		}
+	}
+}
+
+func (o *Watermarks) began(e *history.Event, p *replicas) {
+	w := o.mark(e, p)
+	if p.lost {
+		w.hw, o.high[p.place] = 0, 0
+	}
+	w.before = o.high[p.place]
+	o.high[p.place] = max(w.before, e.Trace.C)
+	w.epoch = e.Trace.A
+	o.bounds(e, p, w, e.Trace.C)
+	if e.Trace.C < w.hw {
+		o.Violate(e.At, HighMark, "%s begins to lead %s with the high watermark %d, but it told %d before", e.Machine, p.place, e.Trace.C, w.hw)
+	}
+	w.hw = e.Trace.C
+}
+
+func (o *Watermarks) told(e *history.Event, p *replicas, leader bool) {
+	w := o.mark(e, p)
+	hw := e.Trace.A
+	o.bounds(e, p, w, hw)
+	switch {
+	case hw < w.hw && p.unclean == 0:
+		o.Violate(e.At, HighMark, "%s tells the high watermark %d of %s, but it told %d before", e.Machine, hw, p.place, w.hw)
+	case leader && e.Trace.B == w.epoch && p.epoch <= w.epoch && hw < w.before:
+		o.Violate(e.At, HighMark, "%s, which leads %s in epoch %d, tells the high watermark %d, but a leader before told %d", e.Machine, p.place, w.epoch, hw, w.before)
+	}
+	w.hw = hw
+	if leader && e.Trace.B >= p.epoch { // a leader that was deposed may still tell what an unclean election made void
+		o.high[p.place] = max(o.high[p.place], hw)
+	}
+}
+
+// bounds holds a high watermark against the log.
+func (o *Watermarks) bounds(e *history.Event, p *replicas, w *watermark, hw int64) {
+	if hw < w.start || hw > w.end {
+		o.Violate(e.At, HighMark, "%s tells the high watermark %d of %s, whose log has %d to %d", e.Machine, hw, p.place, w.start, w.end)
+	}
+}
+
+// Finish has nothing to judge: high watermarks are judged when they are told.
+func (o *Watermarks) Finish(End) {}
