@@ -140,8 +140,6 @@ func (b *Broker) markRefusal(err error) {
 		b.m.Mark("mark/broker/append-without-space")
 	case errors.Is(err, log.ErrTooLarge):
 		b.m.Mark("mark/broker/append-too-large")
-	case errors.Is(err, log.ErrClosed):
-		b.m.Mark("mark/broker/append-to-closed-log")
 	case errors.Is(err, record.ErrCorrupt), errors.Is(err, record.ErrPartial):
 		b.m.Mark("mark/broker/append-corrupt")
 	}

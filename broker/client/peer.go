@@ -101,7 +101,6 @@ func (c *Cluster) connectLocked(p *peer) (*Conn, error) {
 			return nil, err
 		}
 		if c.closed {
-			c.m.Mark("mark/client/closed-while-dialling")
 			conn.Close()
 			return nil, notSent(ErrClosed)
 		}

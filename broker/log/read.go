@@ -67,7 +67,6 @@ func (l *Log) readable(offset, below int64) (*segment, int64, error) {
 	case l.failed != nil && offset >= min(below, l.visible):
 		return nil, 0, l.failed
 	case l.failed != nil:
-		l.m.Mark("mark/log/read-of-fenced")
 		below = l.visible // what lies above may not be what was appended
 	}
 	below = min(below, l.end)

@@ -277,3 +277,34 @@ func TestRandomStreamsDifferByIncarnation(t *testing.T) {
 	require.Equal(t, sim.Done, w.Run(forever).Kind)
 	require.NotEqual(t, draws[0], draws[1])
 }
+
+// What a failpoint that is not armed and a mark cost, as nearly all of them are nearly always.
+func BenchmarkPassing(b *testing.B) {
+	for _, c := range []struct {
+		name           string
+		armed, counted bool
+	}{{"idle", false, false}, {"others-armed", true, false}, {"counted", false, true}} {
+		b.Run(c.name, func(b *testing.B) {
+			w := sim.New(sim.Config{})
+			defer w.Close()
+			cluster := virtual.New(w, virtual.Config{})
+			if c.armed {
+				for i := range 20 {
+					require.NoError(b, cluster.Arm(fmt.Sprintf("fault/test/other-%d", i), virtual.Misfortune{Chance: 0.5}))
+				}
+			}
+			if c.counted {
+				cluster.CountPassages()
+			}
+			b.ReportAllocs()
+			cluster.Add("m").Boot(func(m machine.Machine) error {
+				for b.Loop() {
+					m.Failpoint("fault/test/site")
+					m.Mark("mark/test/turn")
+				}
+				return nil
+			})
+			w.Run(forever)
+		})
+	}
+}

@@ -161,8 +161,8 @@ func (d *Delivery) claimed(e *history.Event) {
 // start judges where a claim begins for which nothing was committed.
 func (d *Delivery) start(e *history.Event, s *seatLog, c *claimant, to int64) {
 	c.next = to
-	if c != &s.claims[len(s.claims)-1] {
-		return // another claimed since: where this one would have begun settles nothing
+	if c != &s.claims[len(s.claims)-1] || s.committed >= 0 {
+		return // another claimed or committed since: where this one would have begun settles nothing
 	}
 	s.begun = true
 	if s.group.Reset == Smallest {

@@ -307,6 +307,14 @@ func TestDeliveryALateStartOfAFormerOwnerSettlesNothing(t *testing.T) {
 	`
 	both := func(p *Promise) { largest(p); atMostOnce(p) }
 	silent(t, with(both), story+"commit g/t/0 1; handed c2 g/t/0 0; processed c2 g/t/0 0 0/0")
+	// Or when the next owner has committed and given the partition back.
+	silent(t, with(both), `
+		own g/t/0 c1 7; claimed c1 g/t/0 -1
+		own g/t/0 c2 8; claimed c2 g/t/0 -1; reset c2 g/t/0 -1 0; commit g/t/0 0; released c2 g/t/0
+		b1 log.opened t/0 - 0 0
+		sent 0/0 t; b1 log.appended t/0 - 0 1; b1 log.visible t/0 - 1; acked 0/0 t/0 0
+		reset c1 g/t/0 -1 1
+		own g/t/0 c2 8; claimed c2 g/t/0 0; commit g/t/0 1; handed c2 g/t/0 0; processed c2 g/t/0 0 0/0`)
 	fires(t, with(largest), Deliver, "never got record 0/0", story)
 }
 
