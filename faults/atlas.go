@@ -8,8 +8,9 @@ import (
 
 // The atlas: what the system promises to survive, and what a fault beyond that may take.
 //
-// A partition has one replica, and the coordination service one server: the one good copy is the disk of one machine. So what matters is
-// whether that disk gives back what it took.
+// A partition with one replica, and a coordination service of one server, have one good copy, on the disk of one machine. So what matters is
+// whether that disk gives back what it took. Where there are more copies the atlas takes no credit for them yet: a ruin of the leader's disk, or of any server of
+// the coordination service, frees as much as if it were the only one.
 //
 // Inside the atlas, in any number and order: processes and machines that die, stand still or run slowly, alone or a rack at a time; disks that fail an operation,
 // move fewer bytes, are slow, stall or are full; links that are cut, clogged, slow, lossy or reset; clocks that are off, drift (5% at most) or

@@ -360,6 +360,18 @@ func TestSwarmStaysWithinTheAtlas(t *testing.T) {
 	}
 }
 
+func TestASwarmThatStaysInsideTakesNoFamilyBeyond(t *testing.T) {
+	s := Swarm{Mode: quantity.Choose("checked"), Families: []string{"crash", "rot"}}
+	require.Equal(t, []Wrong{{Field: "families[1]", Text: `found "rot", which the system does not survive, allowed only with mode: overload`}}, s.Check(world()))
+	s.Mode = quantity.Choose("checked", "overload")
+	require.Empty(t, s.Check(world()))
+	for seed := range uint64(20) {
+		for _, f := range s.Generate(seed, world()) {
+			require.Contains(t, []Kind{Crash, BitRot}, f.Kind)
+		}
+	}
+}
+
 func TestEveryFamilyIsDrawn(t *testing.T) {
 	for _, family := range Families {
 		n := 0

@@ -30,9 +30,9 @@ type partLog struct {
 	number  int
 	topic   *topicLog
 	broker  string // machine that has the log; of several replicas, that leads
+	closed  bool   // its process stopped, and no later one opened it
 	several bool   // replicas
 	unclean bool   // the next leader need not have what was committed
-	closed  bool   // its process stopped, and no later one opened it
 	start   int64
 	end     int64 // log end offset
 	visible int64 // first offset that consumers may not see; none: not known
@@ -125,7 +125,7 @@ func (d *Delivery) put(at time.Duration, p *partLog, offset int64, id history.ID
 	}
 	e.id = id
 	e.flags |= flag
-	if flag == isSeen && !p.anew(offset) {
+	if flag == isSeen && (p.several || !p.anew(offset)) {
 		e.flags &^= isLost // it was not lost after all; a ruined disk may have lost what a queue still held
 	}
 }
@@ -184,6 +184,7 @@ func (d *Delivery) replica(e *history.Event, p *partLog) {
 	case machine.LogAppended:
 		p.end = max(p.end, t.B)
 	case machine.LogOpened:
+		p.closed = false
 		p.end, p.visible = max(p.end, t.B), max(p.visible, 0)
 	case machine.LogDeleted:
 		if e.Machine == p.broker {
@@ -220,7 +221,7 @@ func (d *Delivery) moved(e *history.Event, p *partLog) {
 			d.learnt(e.At, e.Machine, p)
 		}
 	}
-	p.broker = e.Machine
+	p.broker, p.closed = e.Machine, false
 	p.visible = max(p.visible, t.C)
 	if d.promise.Ruins.Decays(p.broker) {
 		p.lose(forever, true, 0)
