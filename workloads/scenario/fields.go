@@ -52,7 +52,7 @@ type Topology struct {
 // Brokers configures the brokers.
 type Brokers struct {
 	// Number of brokers.
-	Count quantity.Counts `yaml:"count" short:"true" default:"1" min:"1" max:"16"`
+	Count quantity.Counts `yaml:"count" short:"true" default:"1" min:"1" max:"64"`
 	// Further brokers, which only a start fault starts; they have the numbers after the others.
 	Spare quantity.Counts `yaml:"spare" default:"0" min:"0" max:"16"`
 	// How far the wall clock is off at the start; drawn per machine.
