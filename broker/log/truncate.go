@@ -63,6 +63,7 @@ func (l *Log) Restart(at int64, epoch int32) error {
 	if err != nil {
 		return err
 	}
+	l.cleaned = at // nothing is left to be compacted
 	if err := l.saveCheckpoint(checkpoint{start: at, recovery: at}); err != nil {
 		return l.fence(err)
 	}
@@ -87,6 +88,7 @@ func (l *Log) Restart(at int64, epoch int32) error {
 	s.fresh = false
 	l.mu.Lock()
 	l.segments = []*segment{s}
+	l.cuts++
 	l.start, l.end, l.visible, l.wanted = at, at, at, min(l.wanted, at)
 	l.epochs, l.producers = replica.Epochs{}, sequence.Producers{}
 	l.recovery, l.marked, l.unflushed = at, 0, false
@@ -127,6 +129,7 @@ func (l *Log) cut(s *segment, at spot) error {
 	for l.segments[i] != s {
 		i++
 	}
+	l.cuts++
 	later := l.segments[i+1:]
 	l.segments = append([]*segment(nil), l.segments[:i+1]...)
 	s.index = s.index.truncate(at.offset-s.base, at.pos)
