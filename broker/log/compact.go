@@ -16,7 +16,7 @@ import (
 // What stays keeps its offset and leader epoch, and batches begin and end where they did. Batches without a record left are replaced by a header that stands for their offsets, one for a run of them (record.Gap),
 // so a log has no holes and everything that reads one can go on demanding that a batch follows the one before. The last batch of an idempotent producer stays as a header of its own, with the sequence.
 // A record without value, a tombstone, says that a key is gone. It stays for DeleteRetention after the compaction that removed what it supersedes: so long a reader that has seen the old
-// value has time to see the tombstone. The batch says until when (record.Header.Horizon).
+// value has time to see the tombstone. The batch says until when (record.Header.Horizon). A reader, or a replica, that lags longer may miss it, and then keeps the old value, as with Kafka.
 //
 // Only durable records below the high watermark are looked at, and never those of the active segment.
 //

@@ -27,6 +27,8 @@ type Config struct {
 
 	// Compact: of each key only the last record stays, see compact.go; every record must have a key.
 	Compact bool
+	// KeepOld: with Compact, no segment is deleted for its age or for space.
+	KeepOld bool
 	// CompactRatio: compaction waits until so much of the sealed segments, in bytes, is new since the last one. 0: 0.5.
 	CompactRatio float64
 	// CompactLag: records are not compacted before they are so old.
