@@ -105,7 +105,6 @@ func (b *Broker) onEvent(number int, e coord.Event) {
 	defer b.mu.Unlock()
 	s := &b.session
 	if s.number != number {
-		b.m.Mark("mark/broker/event-of-earlier-session")
 		return
 	}
 	switch {

@@ -116,8 +116,6 @@ func (s *Server) markRefusal(code jute.Code) {
 		s.m.Mark("mark/coord/bad-version")
 	case jute.NodeExists:
 		s.m.Mark("mark/coord/node-exists")
-	case jute.NoNode:
-		s.m.Mark("mark/coord/no-node")
 	}
 }
 
