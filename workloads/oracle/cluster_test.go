@@ -40,6 +40,14 @@ func TestWatermarks(t *testing.T) {
 	t.Run("nor below the log start", func(t *testing.T) {
 		fires(t, w(), HighMark, "above the high watermark 3", begin+"\nb2 log.deleted t/0 - 0 4")
 	})
+	t.Run("nor when the log is opened", func(t *testing.T) {
+		opened := begin + "\nb1#2 log.opened t/0 - 0 3 0; "
+		silent(t, w(), opened+"b1#2 log.committed t/0 - 3 -1 0; b1#2 log.deleted t/0 - 0 3")
+		fires(t, w(), HighMark, "whose log has 0 to 3", opened+"b1#2 log.committed t/0 - 5 -1 0")
+	})
+	t.Run("what an earlier life deleted goes before the log is open", func(t *testing.T) {
+		silent(t, w(), begin+"\nb1#2 log.deleted t/0 - 0 4; b1#2 log.opened t/0 - 4 5 0; b1#2 log.committed t/0 - 4 -1 0")
+	})
 	t.Run("a restarted log takes it along", func(t *testing.T) {
 		restarted := begin + "\nb3 log.truncated t/0 - 5 9\n"
 		silent(t, w(), restarted+"b3 log.committed t/0 - 9 0 0; b3 log.appended t/0 - 9 10")
