@@ -63,6 +63,9 @@ func (l *Log) Restart(at int64, epoch int32) error {
 	if err != nil {
 		return err
 	}
+	l.mu.Lock()
+	l.epochs, l.producers = replica.Epochs{}, sequence.Producers{} // nor what it says of the records there
+	l.mu.Unlock()
 	if err := l.saveCheckpoint(checkpoint{start: at, recovery: at}); err != nil {
 		return l.fence(err)
 	}
@@ -88,7 +91,6 @@ func (l *Log) Restart(at int64, epoch int32) error {
 	l.mu.Lock()
 	l.segments = []*segment{s}
 	l.start, l.end, l.visible, l.wanted = at, at, at, min(l.wanted, at)
-	l.epochs, l.producers = replica.Epochs{}, sequence.Producers{}
 	l.recovery, l.marked, l.unflushed = at, 0, false
 	clear(l.marks[:])
 	l.edge = mark{s, spot{at, 0}}
