@@ -27,10 +27,14 @@ func (l *Log) current(epoch int32) error {
 	return nil
 }
 
-// Reach is what a follower tells its leader of its log, all at one moment: the latest leader epoch (-1: the log knows none), the log start and the log end.
+// Reach is what a follower tells its leader of its log, all at one moment: the leader epoch of the last record (-1: there is no record, or it tells no epoch), the log start
+// and the log end.
 func (l *Log) Reach() (epoch int32, start, end int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.start == l.end {
+		return -1, l.start, l.end
+	}
 	return l.epochs.Latest(), l.start, l.end
 }
 
@@ -56,7 +60,7 @@ func (l *Log) Diverges(offset int64, epoch int32) (where replica.Divergence, par
 	if offset < l.start {
 		return where, false, false
 	}
-	if where, parted = l.epochs.Diverges(offset, epoch, l.end); !parted && offset > l.end {
+	if where, parted = l.epochs.Diverges(offset, epoch, l.start, l.end); !parted && offset > l.end {
 		return replica.Divergence{Epoch: epoch, End: l.end}, true, true
 	}
 	return where, parted, true
