@@ -21,6 +21,7 @@ type bench struct {
 	queue  []callback
 	log    []string
 	env    Env
+	copies *Copies
 	up     map[string]bool
 	paused map[string]bool
 	frozen map[string]bool
@@ -34,7 +35,7 @@ type callback struct {
 }
 
 func newBench() *bench {
-	b := &bench{env: world(), up: map[string]bool{}, paused: map[string]bool{}, frozen: map[string]bool{}, drift: map[string]int64{}, open: map[string]int{}}
+	b := &bench{env: world(), copies: NewCopies(), up: map[string]bool{}, paused: map[string]bool{}, frozen: map[string]bool{}, drift: map[string]int64{}, open: map[string]int{}}
 	for _, m := range b.Machines("") {
 		b.up[m] = !b.Spare(m)
 	}
@@ -108,7 +109,8 @@ func (b *bench) Reset(x, y []string) { b.note("reset %s - %s", join(x), join(y))
 func (b *bench) Cut(x, y []string, after int64) {
 	b.note("cut %s - %s after %d", join(x), join(y), after)
 }
-func (b *bench) Racks() int { return b.env.Racks }
+func (b *bench) Racks() int      { return b.env.Racks }
+func (b *bench) Copies() *Copies { return b.copies }
 
 func (b *bench) WipeDisk(m string) {
 	if b.up[m] {

@@ -33,7 +33,7 @@ func world() Env {
 			"broker": {"broker-1", "broker-2", "broker-3", "broker-4"}, "coord": {"coord-1"},
 			"producer": {"producer-1", "producer-2"}, "consumer": {"consumer-1", "consumer-2", "consumer-3", "consumer-4"},
 		},
-		Spare: []string{"broker-4", "consumer-4"}, Racks: 2, Topics: []TopicInfo{{"t", 4}}, Load: 10 * time.Second, Session: 2 * time.Second,
+		Spare: []string{"broker-4", "consumer-4"}, Racks: 2, Topics: []TopicInfo{{Name: "t", Partitions: 4}}, Load: 10 * time.Second, Session: 2 * time.Second,
 	}
 }
 

@@ -28,6 +28,7 @@ type run struct {
 	passages virtual.Passages
 	rec      *history.Recorder
 	registry *registry
+	copies   *faults.Copies
 	tally    *tally
 	ruins    *oracle.Ruins // nil without oracles
 	jury     []oracle.Oracle
@@ -92,6 +93,8 @@ func newRun(sc *scenario.Scenario, seed uint64, o Options) (*run, error) {
 	}
 	r.admin = newAdmin(r)
 	r.rec.Attach(r.registry)
+	r.copies = faults.NewCopies()
+	r.rec.Attach(&stock{copies: r.copies})
 	readers := map[string][]string{}
 	for i := range sc.Topology.Groups {
 		g := &sc.Topology.Groups[i]
