@@ -88,7 +88,9 @@ func (b *Broker) openPartition(t *topic, id int32) (*partition, error) {
 	p.log = l
 	p.hw = l.Start()
 	if p.replicated {
-		p.hw = min(max(p.hw, b.loadedHW[p.name]), l.End())
+		if known := min(b.loadedHW[p.name], l.End()); known > p.hw {
+			p.setHW(b.m, known)
+		}
 	}
 	l.OnVisible(func() {
 		if p.replicated {

@@ -99,13 +99,16 @@ type Divergence struct {
 }
 
 // Diverges compares a follower's end (offset, and epoch of its last record) with this log, which ends at end. With an epoch of -1 (an empty log, or one that tells none) the
-// offset alone counts.
+// offset alone counts. Of an epoch above all that are known here the leader has no record, though it leads in a later one: its own end counts.
 func (e *Epochs) Diverges(offset int64, epoch int32, end int64) (Divergence, bool) {
 	if epoch < 0 {
 		return Divergence{}, false
 	}
 	have, until := e.End(epoch, end)
-	if have == epoch && until >= offset {
+	if have < 0 {
+		have, until = e.Latest(), end
+	}
+	if have < 0 || have == epoch && until >= offset {
 		return Divergence{}, false
 	}
 	return Divergence{have, until}, true
