@@ -50,11 +50,12 @@ const (
 type Harm uint8
 
 const (
-	None  Harm = iota
-	Ends       // the process ends without closing its logs, or may
-	Loses      // what was not flushed is gone, or may be
-	Wipes      // all of it is gone
-	harms = Wipes
+	None   Harm = iota
+	Ends        // the process ends without closing its logs, or may
+	Loses       // what was not flushed is gone, or may be
+	Wipes       // all of it is gone
+	Spoils      // it may read differently from what was written, or be less than the broker thinks: of this the system promises nothing, however many other copies there are
+	harms  = Spoils
 )
 
 // Harm tells what the fault does to the copies on a broker that it hits.
@@ -66,6 +67,8 @@ func (f Fault) Harm() Harm {
 		return Loses
 	case ReplaceDisk:
 		return Wipes
+	case BitRot, Misdirected, LyingDisk:
+		return Spoils
 	case DiskErrors:
 		if diskOps[f.Op]&(OpSync|OpSyncDir) != 0 {
 			return Loses // pages whose flush fails count as clean, and may be gone
@@ -187,8 +190,11 @@ func (c *Copies) Short(harm Harm, brokers []string) []string {
 
 // short is the rule. Only who makes it worse is told so.
 func (c *Copies) short(p *copies, harm Harm, brokers []string) bool {
-	if len(p.replicas) == 1 {
-		return harm == Wipes && slices.Contains(brokers, p.replicas[0])
+	switch hit := slices.ContainsFunc(p.replicas, func(b string) bool { return slices.Contains(brokers, b) }); {
+	case len(p.replicas) == 1:
+		return hit && harm == Wipes // what it has not flushed nobody has seen yet; for a disk that decays or lies the atlas stands by itself
+	case harm == Spoils:
+		return hit
 	}
 	lost, away, worse := 0, 0, false
 	for _, name := range p.replicas {

@@ -27,6 +27,10 @@ type bench struct {
 	frozen map[string]bool
 	drift  map[string]int64
 	open   map[string]int // effects that were not healed, by name
+
+	last      string       // how a machine went down
+	onFall    func(string) // told when a machine went down; may be nil
+	onRestart func(string)
 }
 
 type callback struct {
@@ -138,12 +142,18 @@ func (b *bench) fall(how, m string) {
 	}
 	b.note("%s %s", how, m)
 	b.up[m] = false
+	if b.last = how; b.onFall != nil {
+		b.onFall(m)
+	}
 }
 
 func (b *bench) Restart(m string) {
 	if !b.up[m] {
 		b.note("restart %s", m)
 		b.up[m] = true
+		if b.onRestart != nil {
+			b.onRestart(m)
+		}
 	}
 }
 

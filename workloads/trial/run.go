@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"faultline/faults"
@@ -213,6 +214,8 @@ func (r *run) struck(n faults.Note) {
 	case faults.Instant:
 		r.rec.FaultInjected("", n.Number, line)
 		r.rec.FaultHealed("", n.Number, line)
+	case faults.Held:
+		r.rec.FaultHeld(n.Number, fmt.Sprintf("%s # it would leave too few good copies of %s", line, strings.Join(n.Short, ", ")))
 	case faults.Ended, faults.Healed:
 		r.ruin(n, r.rec.MachineMended)
 		r.rec.FaultHealed("", n.Number, line)
