@@ -95,7 +95,7 @@ type Topic struct {
 	Partitions quantity.Counts `yaml:"partitions" default:"4" min:"1" max:"64"`
 	// Replicas of each partition, on as many brokers. With one, a message is visible when it is flushed; with more, when every in-sync replica has it.
 	Replicas quantity.Counts `yaml:"replicas" default:"1" min:"1" max:"16"`
-	// In-sync replicas that acks=all needs.
+	// In-sync replicas that acks=all needs. Where a seed draws fewer replicas, it is as many as these.
 	MinISR quantity.Counts `yaml:"min_isr" default:"1" min:"1" max:"16"`
 	// Whether a replica that may lack records may lead when no other is left.
 	Unclean quantity.Choice `yaml:"unclean" default:"no" oneof:"no|yes"`
