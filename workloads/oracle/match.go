@@ -22,7 +22,8 @@ import (
 // After an unclean election, where the topic allows it, what the new leader does not have counts as never committed. Beyond the atlas ([Ruins]): once any disk or wire was ruined nothing is
 // judged.
 //
-// Not verified: while the run goes on, replicas that are not in sync.
+// Not verified: while the run goes on, replicas that are not in sync; of logs that are compacted, more than what is new when a high watermark moves: replicas differ by what is compacted, record by record
+// Compaction compares them.
 type Agreement struct {
 	Findings
 	cluster *Cluster
@@ -86,6 +87,9 @@ func (o *Agreement) told(e *history.Event, p *replicas, leader bool) {
 		return
 	}
 	g := o.ledger(p)
+	if p.topic.Compact { // what was told before, by one that does not know that it leads no more too, may be compacted
+		g.from, g.batches = max(g.end(), p.told), nil
+	}
 	from, to := g.end(), e.Trace.A
 	if to <= from {
 		return
@@ -137,6 +141,9 @@ func (o *Agreement) began(e *history.Event, p *replicas) {
 	g.told = false
 	l := o.disks.on(e.Machine, p.place)
 	if l == nil || o.cluster.promise.Ruins.Any() || e.Trace.A < p.epoch {
+		return
+	}
+	if p.topic.Compact {
 		return
 	}
 	start := l.first()
@@ -244,7 +251,7 @@ func (o *Agreement) Finish(end End) {
 	}
 	for _, p := range o.cluster.order {
 		s := o.cluster.state(p.place)
-		if s == nil || s.Leader < 0 {
+		if s == nil || s.Leader < 0 || p.topic.Compact {
 			continue
 		}
 		lead := o.disks.on(o.cluster.machineOf(s.Leader), p.place)
