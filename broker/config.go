@@ -32,8 +32,8 @@ type Config struct {
 	// still open.
 	OffsetsPartitions   int32
 	OffsetsSegmentBytes int64
-	MinGroupSession   time.Duration // least session time-out that a member may ask for (default 6 s)
-	GroupDelay        time.Duration // an empty group waits so long for more members before its first rebalance (default 3 s; negative: not at all)
+	MinGroupSession     time.Duration // least session time-out that a member may ask for (default 6 s)
+	GroupDelay          time.Duration // an empty group waits so long for more members before its first rebalance (default 3 s; negative: not at all)
 
 	// ReplicaLag is how long a follower may be behind before its leader takes it out of the in-sync replicas (default 10 s).
 	ReplicaLag time.Duration

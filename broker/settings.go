@@ -56,7 +56,10 @@ var settingKinds = []settingKind{
 		get: func(c policy) int64 { return int64(c.MaxBatchBytes) }},
 	{name: "message.timestamp.type", fixed: "CreateTime", doc: "Records keep the producer's timestamps."},
 	{name: "min.cleanable.dirty.ratio", ratio: true, doc: "Compaction waits until so much of the log is new since the last one.",
-		set: func(c *policy, v int64) { c.CompactRatio = float64(v) / 1e6; c.CompactRatio += 1e-9 * float64(b2i(v == 0)) },
+		set: func(c *policy, v int64) {
+			c.CompactRatio = float64(v) / 1e6
+			c.CompactRatio += 1e-9 * float64(b2i(v == 0))
+		},
 		get: func(c policy) int64 { return int64(math.Round(c.CompactRatio * 1e6)) }},
 	{name: "min.compaction.lag.ms", doc: "Records are not compacted before they are so old.",
 		set: func(c *policy, v int64) { c.CompactLag = millis(v) },

@@ -192,8 +192,10 @@ func TestFollowersOfACompactedLog(t *testing.T) {
 			}))
 		}
 		rt.Repeat(map[string]func(*rapid.T){
-			"put":     m.drawPut,
-			"compact": func(*rapid.T) { require.NoError(t, m.do(func() error { m.log.Flush(); return m.log.Compact(math.MaxInt64) })) },
+			"put": m.drawPut,
+			"compact": func(*rapid.T) {
+				require.NoError(t, m.do(func() error { m.log.Flush(); return m.log.Compact(math.MaxInt64) }))
+			},
 			"compact-copy": func(*rapid.T) {
 				require.NoError(t, m.do(func() error { copied.Flush(); return copied.Compact(math.MaxInt64) }))
 			},

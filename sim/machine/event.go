@@ -24,7 +24,7 @@ const (
 	LogCompacted = "log.compacted"
 	LogFailed    = "log.failed"   // an I/O error fenced the log. Subject t/p. Detail: the error
 	LeaderBegan  = "leader.began" // this broker leads. Subject t/p. A: leader epoch, B: log end, C: high watermark as it knows it
-	// HighWatermark moved, as far as this broker knows; C is 1 at the leader. Subject t/p. A: the high watermark, B: leader epoch
+	// HighWatermark moved, as far as this broker knows; C is 1 at the leader. Subject t/p. A: the high watermark, B: leader epoch, -1: it is what the broker begins with, its log just opened
 	HighWatermark = "log.committed"
 	// StateDecided by the controller. Subject t/p. Detail: why. A: leader, B: leader epoch, C: controller epoch
 	StateDecided      = "controller.decided"
