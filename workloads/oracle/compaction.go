@@ -21,7 +21,7 @@ import (
 //     the latest reading of the last 30 s), and nothing of its key is left before it;
 //   - the active segment is not touched.
 //
-// Verified when a leader begins, and at the end for every open replica: of each key it has the last record that was committed below its high watermark as any leader told it, or a later one; a tombstone may be gone if nothing is left
+// Verified when a leader begins, when a replica joins those in sync, and at the end for every open replica: of each key it has the last record that was committed below its high watermark as any leader told it, or a later one; a tombstone may be gone if nothing is left
 // that it supersedes. At the end, below the leader's high watermark: what two replicas have at the same offset is the same record.
 //
 // After an unclean election, where the topic allows it, the table of last records begins anew. Beyond the atlas ([Ruins]) nothing is judged.
@@ -75,6 +75,7 @@ func NewCompaction(c *Cluster, d *Disks) *Compaction {
 			}
 		})
 		c.onBegan = append(c.onBegan, o.began)
+		c.onDecided = append(c.onDecided, o.decided)
 	}
 	return o
 }
@@ -329,6 +330,24 @@ func (o *Compaction) began(e *history.Event, p *replicas) {
 	if l := o.disks.on(e.Machine, p.place); l != nil && e.Trace.A >= p.epoch {
 		if why := o.lacks(t, l, t.end); why != "" {
 			o.Violate(e.At, Durable, "%s begins to lead %s in epoch %d without the last value of a key: %s", e.Machine, p.place, e.Trace.A, why)
+		}
+	}
+}
+
+// decided looks whether who joins the in-sync replicas has the last record of each key.
+func (o *Compaction) decided(e *history.Event, p *replicas, was, now *PartitionState) {
+	if was == nil || !o.judges(p.topic.Name) {
+		return
+	}
+	for _, m := range now.ISR {
+		name, ok := o.cluster.intact(m)
+		l := o.disks.on(name, p.place)
+		if findMember(was.ISR, m.ID) >= 0 || now.LeaderEpoch != was.LeaderEpoch || !ok || l == nil || !l.open || l.failed || l.cutting {
+			continue
+		}
+		t := o.table(p.place)
+		if why := o.lacks(t, l, t.end); why != "" {
+			o.Violate(e.At, Match, "broker %d joins the in-sync replicas of %s without the last value of a key: %s", m.ID, p.place, why)
 		}
 	}
 }

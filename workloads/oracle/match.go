@@ -193,6 +193,9 @@ func (o *Agreement) decided(e *history.Event, p *replicas, was, now *PartitionSt
 	if was.Unclean(now) && !p.topic.Unclean {
 		o.Violate(e.At, Durable, "broker %d is elected to lead %s in epoch %d, though it was neither in sync nor eligible and the topic asks for one that was", now.Leader, p.place, now.LeaderEpoch)
 	}
+	if p.topic.Compact {
+		return
+	}
 	g := o.ledger(p)
 	for _, m := range now.ISR {
 		name, ok := o.cluster.intact(m)
