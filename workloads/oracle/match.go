@@ -26,7 +26,8 @@ import (
 // After an unclean election, where the topic allows it, what the new leader does not have counts as never committed. Beyond the atlas ([Ruins]): once any disk or wire was ruined nothing is
 // judged.
 //
-// Not verified: while the run goes on, replicas that are not in sync.
+// Not verified: while the run goes on, replicas that are not in sync; of logs that are compacted, more than what is new when a high watermark moves: replicas differ by what is compacted, record by record
+// Compaction compares them.
 type Agreement struct {
 	Findings
 	cluster *Cluster
@@ -91,6 +92,9 @@ func (o *Agreement) told(e *history.Event, p *replicas, leader bool) {
 		return
 	}
 	g := o.ledger(p)
+	if p.topic.Compact { // what was told before, by one that does not know that it leads no more too, may be compacted
+		g.from, g.batches = max(g.end(), p.told), nil
+	}
 	from, to := g.end(), e.Trace.A
 	if to <= from {
 		return
@@ -144,6 +148,9 @@ func (o *Agreement) began(e *history.Event, p *replicas) {
 	if l == nil || o.cluster.promise.Ruins.Any() || e.Trace.A < p.epoch {
 		return
 	}
+	if p.topic.Compact {
+		return
+	}
 	start := l.first()
 	for len(g.batches) > 0 && g.batches[0].base < start {
 		g.from = g.batches[0].next()
@@ -185,6 +192,9 @@ func (o *Agreement) decided(e *history.Event, p *replicas, was, now *PartitionSt
 	}
 	if was.Unclean(now) && !p.topic.Unclean {
 		o.Violate(e.At, Durable, "broker %d is elected to lead %s in epoch %d, though it was neither in sync nor eligible and the topic asks for one that was", now.Leader, p.place, now.LeaderEpoch)
+	}
+	if p.topic.Compact {
+		return
 	}
 	g := o.ledger(p)
 	for _, m := range now.ISR {
@@ -281,7 +291,7 @@ func (o *Agreement) Finish(end End) {
 	}
 	for _, p := range o.cluster.order {
 		s := o.cluster.state(p.place)
-		if s == nil || s.Leader < 0 {
+		if s == nil || s.Leader < 0 || p.topic.Compact {
 			continue
 		}
 		lead := o.disks.on(o.cluster.machineOf(s.Leader), p.place)

@@ -12,7 +12,7 @@ import (
 //
 // Verified, at every change of a committed offset:
 //   - C<=P (at-least-once): it is at most the first offset that no member of the group has processed. Offsets that retention deleted before a
-//     reset, that reset=largest leaves out, or that a seek leaps over count as processed, and no others;
+//     reset, that compaction took, that reset=largest leaves out, or that a seek leaps over count as processed, and no others;
 //   - CMONO: it does not go back, unless a seek or a log that lost its end took the group back, and its node does not vanish while
 //     the topic exists; a commit that a consumer reports as acknowledged is there;
 //   - GEN: the partition has an owner then, and when the tap shows whose request it was, that session is the owner's.
@@ -306,6 +306,9 @@ func (o *Offsets) committed(e *history.Event, at seat) {
 		p.back = none
 	case !loose:
 		o.Violate(e.At, CMono, "the committed offset of %v went back from %d to %d", at, p.committed, v)
+	}
+	for v > p.done.base && o.disk != nil && o.promise.Compacts(at.topic) && o.disk.Compacted(at.topic, at.partition, p.done.base) {
+		p.done.moveBase(p.done.base + 1)
 	}
 	if p.group.Delivery == AtLeastOnce && v > p.done.base {
 		if !loose {
