@@ -66,7 +66,7 @@ func (g *Group) commitAhead(cur *cursor, next int64) bool {
 		return false
 	}
 	c := cur.claim
-	if g.commit(c.session, []target{{c, cur, next}}) != nil {
+	if c.bond.commit([]target{{c, cur, next}}) != nil {
 		return false
 	}
 	if c.committed != next {

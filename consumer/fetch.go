@@ -78,6 +78,18 @@ func (f *fetcher) fetch(conn *broker.Conn) error {
 	return nil
 }
 
+// refused has a claim wait whose broker refuses it. In a coordinator group somebody else may lead it by now; in a registry group that would be told. Called with the
+// lock held.
+func (g *Group) refused(c *claim) {
+	if g.party != nil {
+		g.abandon(c)
+		g.party.astray(c)
+		return
+	}
+	c.notBefore = g.m.Uptime() + g.pause(c.failures)
+	c.failures++
+}
+
 // reply is a broker's answer for one partition, with what it answers.
 type reply struct {
 	ask
@@ -133,8 +145,7 @@ func (g *Group) deliver(r *reply) {
 			c.position, c.outOfRange = -1, r.position
 		} else {
 			g.m.Mark("mark/consumer/partition-refused")
-			c.notBefore = g.m.Uptime() + g.pause(c.failures)
-			c.failures++
+			g.refused(c)
 		}
 		return
 	}

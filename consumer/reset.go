@@ -65,8 +65,7 @@ func (f *fetcher) lookUp(conn *broker.Conn) error {
 			}
 		}
 		if offset < 0 {
-			c.notBefore = g.m.Uptime() + g.pause(c.failures)
-			c.failures++
+			g.refused(c)
 			continue
 		}
 		g.resetTo(c, offset)

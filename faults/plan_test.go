@@ -84,7 +84,7 @@ func anyFault(t *rapid.T) Fault {
 	if slices.Contains(fields, "shape") && !slices.Contains(fields, "spread") {
 		fields = append(fields, "spread")
 	}
-	targets := []string{"broker-1", "broker-*", "any broker", "any consumer", "leader of t/3", "broker-1, consumer-2", "any coord, producer-*", "producer-2", "rack-2", "any rack, coord-1"}
+	targets := []string{"broker-1", "broker-*", "any broker", "any consumer", "leader of t/3", "coordinator of g", "broker-1, consumer-2", "any coord, producer-*", "producer-2", "rack-2", "any rack, coord-1"}
 	if info.Kind == Start {
 		targets = []string{"consumer-4", "any consumer", "broker-4", "any broker"}
 	}

@@ -143,6 +143,26 @@ func (c *Cluster) Leader(topic string, partition int32) (*Conn, error) {
 	}
 }
 
+// Address is where the broker that leads the partition can be dialled. After Invalidate, or when it is not known, the metadata is refreshed first, within the back-off.
+func (c *Cluster) Address(topic string, partition int32) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for refresh := false; ; refresh = true {
+		t, err := c.topicLocked(topic, refresh)
+		if err != nil {
+			return "", err
+		}
+		if partition >= 0 && int(partition) < len(t.Partitions) {
+			if addr := c.addrOf(t.Partitions[partition].Leader); addr != "" {
+				return addr, nil
+			}
+		}
+		if refresh {
+			return "", notSent(fmt.Errorf("%s/%d: %w", topic, partition, ErrNoLeader))
+		}
+	}
+}
+
 // Broker returns a connection to the broker with this id.
 func (c *Cluster) Broker(id int32) (*Conn, error) {
 	c.mu.Lock()

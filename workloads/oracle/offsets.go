@@ -33,6 +33,7 @@ type Offsets struct {
 	promise *Promise
 	disk    Disk
 	reg     *registry
+	groups  coordinators
 	calm    *calm
 	seats   map[seat]*progress
 	near    [16]*progress // by partition: the seat looked up last
@@ -162,6 +163,12 @@ func (o *Offsets) traced(e *history.Event) {
 		at, ok := parseSeat(t.Subject)
 		if p := o.seat(at); ok && p != nil && p.committed < t.A && (p.back < 0 || p.committed < p.back) {
 			o.Violate(e.At, CMono, "%s committed offset %d of %v and was told so, but the registry has %s", t.Detail, t.A, at, offsetText(p.committed))
+		}
+	case machine.GroupsLoaded:
+		o.groups.observe(e)
+	case machine.GroupStored:
+		if at, ok := parseSeat(t.Subject); ok && o.groups.observe(e) {
+			o.stored(e, at)
 		}
 	case machine.ZnodeCreated, machine.ZnodeSet, machine.ZnodeDeleted:
 		at, ok := parseSeatPath(t.Subject, "offsets")
@@ -299,6 +306,30 @@ func (o *Offsets) committed(e *history.Event, at seat) {
 		o.Violate(e.At, CMono, "the committed offset of %v became %q, which is no offset", at, t.Detail)
 		return
 	}
+	o.moves(e, p, v)
+	own, owned := o.reg.owners[at]
+	if !owned {
+		o.Violate(e.At, Gen, "offset %d of %v is committed while nobody owns the partition", v, at)
+	}
+	p.last = commit{at: e.At, value: v, owner: own.session}
+}
+
+// stored judges a commit that a group coordinator stored.
+func (o *Offsets) stored(e *history.Event, at seat) {
+	p := o.seat(at)
+	if p == nil || !p.group.Coordinated {
+		return
+	}
+	if e.Trace.A < 0 {
+		o.Violate(e.At, CMono, "the committed offset of %v became %d, which is no offset", at, e.Trace.A)
+		return
+	}
+	o.moves(e, p, e.Trace.A)
+}
+
+// moves judges that the committed offset of a seat is v now.
+func (o *Offsets) moves(e *history.Event, p *progress, v int64) {
+	at := p.seat
 	loose := o.loose(at.place)
 	switch {
 	case v >= p.committed:
@@ -316,12 +347,7 @@ func (o *Offsets) committed(e *history.Event, at seat) {
 	if _, end := o.extent(at.place); p.group.Delivery == AtMostOnce && end > 0 && v > end && v > p.committed && !loose {
 		o.Violate(e.At, CommitP, "offset %d of %v is committed, but the log ends at %d: what comes next is lost without being handed over", v, at, end)
 	}
-	own, owned := o.reg.owners[at]
-	if !owned {
-		o.Violate(e.At, Gen, "offset %d of %v is committed while nobody owns the partition", v, at)
-	}
 	p.committed = v
-	p.last = commit{at: e.At, value: v, owner: own.session}
 }
 
 // called holds an acknowledged request against the owner at the time when it took effect.
