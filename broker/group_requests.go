@@ -77,7 +77,21 @@ func (c *conn) offsetCommit(req *kmsg.OffsetCommitRequest) (*kmsg.OffsetCommitRe
 		}
 		return r
 	}
-	return inGroup(c, req.Group, req, refused, func(co *group.Coordinator, now group.Time, ref group.Ref) { co.Commit(now, ref, req) })
+	s, code := c.b.shardOf(req.Group)
+	if code != 0 {
+		return refused(code), nil
+	}
+	resp := s.ask(func(co *group.Coordinator, now group.Time, ref group.Ref) {
+		if s.overtaken(req.MemberID, c.number) {
+			s.answers[ref] = refused(codeNotCoordinator)
+			return
+		}
+		co.Commit(now, ref, req)
+	})
+	if resp == nil {
+		return refused(codeNotCoordinator), nil
+	}
+	return resp.(*kmsg.OffsetCommitResponse), nil
 }
 
 func (c *conn) offsetDelete(req *kmsg.OffsetDeleteRequest) (*kmsg.OffsetDeleteResponse, error) {

@@ -28,6 +28,9 @@ type shard struct {
 	answers map[group.Ref]kmsg.Response
 	appends []group.Effect // to be made, in this order
 	over    bool
+	// latest is the connection by which a member committed last. What comes later by an earlier one was held up on its way, on a connection that the member has given up: taken now, it
+	// would set back what came after it.
+	latest map[string]int64
 }
 
 // arrangeShards begins to coordinate the groups of partitions that this broker leads now, and ends it for others.
@@ -66,7 +69,7 @@ func (b *Broker) arrangeShards(t *topic) {
 
 func (b *Broker) newShard(p *partition, epoch int32) *shard {
 	mu := b.m.NewMutex("broker.groups")
-	s := &shard{b: b, p: p, epoch: epoch, mu: mu, moved: b.m.NewCond("broker.groups.moved", mu), answers: map[group.Ref]kmsg.Response{}}
+	s := &shard{b: b, p: p, epoch: epoch, mu: mu, moved: b.m.NewCond("broker.groups.moved", mu), answers: map[group.Ref]kmsg.Response{}, latest: map[string]int64{}}
 	cfg := group.Defaults(func() string {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -120,6 +123,7 @@ func (s *shard) trace(e *group.Effect) {
 		t.Kind = machine.GroupCame
 	case group.Went:
 		t.Kind = machine.GroupWent
+		delete(s.latest, e.Member)
 	case group.Given, group.Stored:
 		if !s.b.m.Tracing() {
 			return
@@ -134,6 +138,19 @@ func (s *shard) trace(e *group.Effect) {
 		return
 	}
 	s.b.m.Trace(t)
+}
+
+// overtaken tells whether a member's commit comes by a connection before that of its last one. Call with mu.
+func (s *shard) overtaken(member string, conn int64) bool {
+	if member == "" {
+		return false // of no member: several clients may commit so
+	}
+	if conn < s.latest[member] {
+		s.b.m.Mark("mark/broker/commit-overtaken")
+		return true
+	}
+	s.latest[member] = conn
+	return false
 }
 
 // ask hands the coordinator a request and waits for its answer. nil: this broker does not surely lead any more.

@@ -80,7 +80,8 @@ type Member struct {
 	plan        []kmsg.SyncGroupRequestGroupAssignment
 
 	target  []assign.Partition // what it was given
-	shrank  bool               // some of what it owned went to nobody, because it had it
+	said    []assign.Partition // what it told the group that it owns, in its last join
+	shrank  bool               // some of that went to nobody, because it had it
 	owned   []assign.Partition // what it took
 	ownedIn int32              // in which generation
 	had     []assign.Partition // what it owned last, for an eager assignor that wants to know

@@ -38,6 +38,7 @@ func (m *Member) JoinRequest(now time.Duration) *kmsg.JoinGroupRequest {
 	if len(self.Owned) == 0 {
 		self.Generation = -1
 	}
+	m.said = self.Owned
 	r := kmsg.NewPtrJoinGroupRequest()
 	r.Group, r.MemberID, r.InstanceID, r.ProtocolType = m.cfg.Group, m.id, m.instance(), assign.ProtocolType
 	r.SessionTimeoutMillis, r.RebalanceTimeoutMillis = int32(m.cfg.Session.Milliseconds()), int32(m.cfg.Rebalance.Milliseconds())
@@ -149,7 +150,7 @@ func (m *Member) Synced(now time.Duration, r *kmsg.SyncGroupResponse, err error)
 	}
 	m.proved(m.sent)
 	m.target, m.stage = target, synced
-	m.shrank = m.cooperative && !m.lost && len(without(m.owned, target)) > 0
+	m.shrank = m.cooperative && len(without(m.said, target)) > 0
 	m.plan, m.members = nil, nil
 	return true
 }
