@@ -253,6 +253,10 @@ func (f *fetcher) cut(fl *following, d replica.Divergence) error {
 	p := fl.p
 	to := p.log.CutPoint(d)
 	p.mu.Lock()
+	if p.leader != nil || p.epoch != fl.epoch {
+		p.mu.Unlock()
+		return log.ErrOldEpoch // the answer of one that led before: nothing of the log, nor of the high watermark, is its affair
+	}
 	if p.hw > to {
 		f.b.m.Trace(machine.Event{Kind: machine.HighWatermark, Subject: p.name, A: to, B: int64(fl.epoch)})
 		p.hw = to

@@ -18,7 +18,7 @@ const (
 	Came                // Change and Member: it is in the group from now on
 	Went                // Change and Member: it is not any more
 	Given               // Change, Member and Seats: what it owns from now on, in this generation
-	Stored              // Change, Member and Seats: the offsets that count from now on
+	Stored              // Change, Member and Seats: the offsets that count from now on. Without a member: as they were loaded
 )
 
 // Effect is one thing that a call leads to.

@@ -77,6 +77,11 @@ func (c *Coordinator) restore(now Time, id string, l *loading) {
 	for p, at := range l.offsets {
 		g.offsets[p] = &offset{at: at}
 	}
+	var seats []Seat
+	for _, p := range g.partitions() {
+		seats = append(seats, Seat{p.topic, p.n, g.offsets[p].at.offset})
+	}
+	g.tell(Stored, "", -1, seats)
 	v := l.metadata
 	if v == nil {
 		return

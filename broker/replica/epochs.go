@@ -99,12 +99,19 @@ type Divergence struct {
 }
 
 // Diverges compares a follower's end (offset, and epoch of its last record) with this log, which ends at end. With an epoch of -1 (an empty log, or one that tells none) the
-// offset alone counts.
+// offset alone counts. An epoch above all that this log knows is one that came before the leader's own, in which it has no record yet: all that it has is from before, and what the
+// follower has beyond its end is not.
 func (e *Epochs) Diverges(offset int64, epoch int32, end int64) (Divergence, bool) {
 	if epoch < 0 {
 		return Divergence{}, false
 	}
 	have, until := e.End(epoch, end)
+	if have < 0 {
+		have, until = e.Latest(), end
+		if have < 0 {
+			have = epoch // nothing to compare but the ends
+		}
+	}
 	if have == epoch && until >= offset {
 		return Divergence{}, false
 	}

@@ -35,7 +35,7 @@ const (
 	GroupCame    = "group.came"    // Subject: group. Detail: id of a member that it has from now on. A: generation
 	GroupWent    = "group.went"    // Subject: group. Detail: id of a member that it has no more. A: generation
 	GroupGiven   = "group.given"   // Subject g/t/p. Detail: id of the member to whom the stored assignment gives it. A: generation
-	GroupStored  = "group.stored"  // a commit counts from now on. Subject g/t/p. Detail: id of the member. A: next offset to read, B: generation of the commit
+	GroupStored  = "group.stored"  // a commit counts from now on. Subject g/t/p. Detail: id of the member. A: next offset to read, B: generation of the commit; -1 and no member: as it was loaded
 
 	// Coordination service: the applied transactions, in order.
 	ZnodeCreated   = "znode.created"   // Subject: path. Detail: data. A: owner session (0: persistent), B: zxid

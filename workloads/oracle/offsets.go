@@ -50,6 +50,7 @@ type progress struct {
 	due       int64         // it processed everything below since it claimed, and should commit that; none
 	moved     time.Duration // since when
 	committed int64         // none
+	sure      int64         // the last commit that was surely stored; none
 	back      int64         // commits may go back as far as this; none
 	last      commit
 }
@@ -205,7 +206,7 @@ func (o *Offsets) seat(at seat) *progress {
 		if g == nil || g.Loner {
 			return nil
 		}
-		p = &progress{seat: at, group: g, due: none, committed: none, back: none}
+		p = &progress{seat: at, group: g, due: none, committed: none, sure: none, back: none}
 		o.seats[at] = p
 	}
 	return p
@@ -298,7 +299,7 @@ func (o *Offsets) committed(e *history.Event, at seat) {
 		if p.committed >= 0 {
 			o.Violate(e.At, CMono, "the committed offset %d of %v vanished: its node was deleted", p.committed, at)
 		}
-		p.committed = none
+		p.committed, p.sure = none, none
 		return
 	}
 	v, ok := parseOffset(t.Detail)
@@ -324,6 +325,13 @@ func (o *Offsets) stored(e *history.Event, at seat) {
 		o.Violate(e.At, CMono, "the committed offset of %v became %d, which is no offset", at, e.Trace.A)
 		return
 	}
+	if e.Trace.B < 0 && e.Trace.Detail == "" && e.Trace.A >= p.sure {
+		// As a new coordinator found it. It may be a commit that nobody was told of, and that the next one does not find.
+		sure := p.sure
+		o.moves(e, p, e.Trace.A)
+		p.sure = sure
+		return
+	}
 	o.moves(e, p, e.Trace.A)
 }
 
@@ -332,12 +340,13 @@ func (o *Offsets) moves(e *history.Event, p *progress, v int64) {
 	at := p.seat
 	loose := o.loose(at.place)
 	switch {
-	case v >= p.committed:
+	case v >= p.sure:
 	case p.back >= 0 && v >= p.back:
 		p.back = none
 	case !loose:
-		o.Violate(e.At, CMono, "the committed offset of %v went back from %d to %d", at, p.committed, v)
+		o.Violate(e.At, CMono, "the committed offset of %v went back from %d to %d", at, p.sure, v)
 	}
+	p.sure = v
 	if p.group.Delivery == AtLeastOnce && v > p.done.base {
 		if !loose {
 			o.Violate(e.At, CommitP, "offset %d of %v is committed, but offset %d was never processed", v, at, p.done.base)
