@@ -27,6 +27,7 @@ type claim struct {
 	position   int64         // next offset to fetch; -1: to be looked up. Group.mu
 	outOfRange int64         // with position -1: the position that proved out of range, -1 when there was none. Group.mu
 	end        int64         // first offset that was not visible at the last fetch; -1: not known. Group.mu
+	epoch      int32         // leader epoch of who reads it, -1: not known. Group.mu
 	failures   int           // fetches that failed in a row. Group.mu
 	notBefore  time.Duration // no fetch until this Uptime. Group.mu
 	committed  int64         // the registry's offset as last known, -1: none. Group.committing
@@ -79,6 +80,7 @@ func (g *Group) newClaim(s *session, t task) *claim {
 		position:   -1,
 		outOfRange: -1,
 		end:        -1,
+		epoch:      -1,
 		committed:  -1,
 		version:    -1,
 	}

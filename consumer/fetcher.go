@@ -36,6 +36,7 @@ type ask struct {
 	c        *claim
 	cursor   *cursor
 	position int64
+	epoch    int32
 }
 
 const (
@@ -110,7 +111,7 @@ func (f *fetcher) next() bool {
 					g.m.Mark("mark/consumer/queue-full")
 					paused = true
 				default:
-					f.asked = append(f.asked, ask{c, c.cursor, c.position})
+					f.asked = append(f.asked, ask{c, c.cursor, c.position, c.epoch})
 				}
 			}
 		}

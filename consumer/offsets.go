@@ -35,6 +35,8 @@ type target struct {
 	c    *claim
 	cur  *cursor
 	next int64
+	// epoch is the leader epoch in which it was read, or a later one; -1: not known, and of no use in a registry group.
+	epoch int32
 }
 
 // due tells whether the registry does not know the target yet. Below what is committed it goes only when the application went back.
@@ -49,7 +51,7 @@ func (g *Group) processedOf(claims []*claim) []target {
 	defer g.mu.Unlock()
 	targets := make([]target, 0, len(claims))
 	for _, c := range claims {
-		targets = append(targets, target{c, c.cursor, c.cursor.processed.Load()})
+		targets = append(targets, target{c, c.cursor, c.cursor.processed.Load(), c.epoch})
 	}
 	return targets
 }

@@ -13,7 +13,7 @@ import (
 // take makes claims of the partitions that the group gave to this member: from the committed offsets on their records are fetched and handed over.
 func (p *party) take(partitions []assign.Partition) {
 	g := p.g
-	offsets := map[assign.Partition]int64{}
+	offsets := map[assign.Partition]committedAt{}
 	if len(partitions) > 0 {
 		var ok bool
 		if offsets, ok = p.committedOffsets(partitions); !ok {
@@ -36,7 +36,7 @@ func (p *party) take(partitions []assign.Partition) {
 		if c == nil {
 			continue // its leader gave it a topic that it does not read
 		}
-		c.committed = offsets[part]
+		c.committed = offsets[part].offset
 		c.position = c.committed
 		c.cursor = newCursor(c, c.committed)
 		g.m.Trace(machine.Event{Kind: machine.ConsumerClaimed, Subject: c.subject, Detail: g.id, A: c.committed, B: int64(p.m.Generation())})
@@ -69,7 +69,7 @@ func (g *Group) newPartyClaim(p *party, part assign.Partition) *claim {
 	}
 	return &claim{
 		topic: part.Topic, partition: part.Partition, subject: g.subject(part.Topic, part.Partition), bond: p,
-		stream: streams[int(part.Partition)%len(streams)], position: -1, outOfRange: -1, end: -1, committed: -1, version: -1,
+		stream: streams[int(part.Partition)%len(streams)], position: -1, outOfRange: -1, end: -1, committed: -1, version: -1, epoch: -1,
 	}
 }
 
@@ -210,13 +210,14 @@ func (p *party) locate() {
 		if c.failures > 0 {
 			p.cluster.Invalidate(c.topic)
 		}
-		addr, err := p.cluster.Address(c.topic, c.partition)
+		addr, epoch, err := p.cluster.Address(c.topic, c.partition)
 		g.mu.Lock()
 		switch {
 		case c.gone || c.fetcher != nil:
 		case err != nil:
 			p.astray(c)
 		default:
+			c.epoch = epoch
 			if conn := p.readAt(c, addr); conn != nil {
 				g.mu.Unlock()
 				conn.Close()

@@ -85,14 +85,26 @@ func (p *party) again(failures int, may func() bool) bool {
 	}
 }
 
+// committedAt is a committed offset, -1: none, and the leader epoch in which the records before it were read, -1: not known. Who led in an older one, and does not know that it leads no
+// more, may not have that offset.
+type committedAt struct {
+	offset int64
+	epoch  int32
+}
+
 // committedOffsets asks the coordinator where to go on. -1: nothing was committed. It goes on until it knows, or the partitions are not to be taken any more.
-func (p *party) committedOffsets(partitions []assign.Partition) (map[assign.Partition]int64, bool) {
+func (p *party) committedOffsets(partitions []assign.Partition) (map[assign.Partition]committedAt, bool) {
 	for failures := 0; ; failures++ {
 		offsets, err := p.fetchOffsets(partitions)
 		if err == nil && p.g.m.Failpoint("fault/consumer/read-offset") {
 			err = errMisfortune
 		}
 		if err == nil {
+			for _, part := range partitions {
+				if at := offsets[part]; at.epoch >= 0 {
+					p.cluster.AtLeast(part.Topic, part.Partition, at.epoch)
+				}
+			}
 			return offsets, true
 		}
 		if !p.again(failures, func() bool { return p.m.Taking() && !p.g.closing }) {
@@ -101,7 +113,7 @@ func (p *party) committedOffsets(partitions []assign.Partition) (map[assign.Part
 	}
 }
 
-func (p *party) fetchOffsets(partitions []assign.Partition) (map[assign.Partition]int64, error) {
+func (p *party) fetchOffsets(partitions []assign.Partition) (map[assign.Partition]committedAt, error) {
 	req := kmsg.NewPtrOffsetFetchRequest()
 	group := kmsg.NewOffsetFetchRequestGroup()
 	req.Group, group.Group = p.g.cfg.Group, p.g.cfg.Group
@@ -131,22 +143,22 @@ func (p *party) fetchOffsets(partitions []assign.Partition) (map[assign.Partitio
 		p.answered(ticket, err)
 		return nil, err
 	}
-	out := map[assign.Partition]int64{}
-	note := func(topic string, partition int32, offset int64, code int16) {
+	out := map[assign.Partition]committedAt{}
+	note := func(topic string, partition int32, offset int64, epoch int32, code int16) {
 		if code == 0 {
-			out[assign.Partition{Topic: topic, Partition: partition}] = offset
+			out[assign.Partition{Topic: topic, Partition: partition}] = committedAt{offset, epoch}
 		}
 	}
 	for _, g := range r.Groups {
 		for _, t := range g.Topics {
 			for _, o := range t.Partitions {
-				note(t.Topic, o.Partition, o.Offset, o.ErrorCode)
+				note(t.Topic, o.Partition, o.Offset, o.LeaderEpoch, o.ErrorCode)
 			}
 		}
 	}
 	for _, t := range r.Topics {
 		for _, o := range t.Partitions {
-			note(t.Topic, o.Partition, o.Offset, o.ErrorCode)
+			note(t.Topic, o.Partition, o.Offset, o.LeaderEpoch, o.ErrorCode)
 		}
 	}
 	if len(out) < len(partitions) {
@@ -215,7 +227,7 @@ func (p *party) commitOnce(targets []target) (refused bool, err error) {
 			req.Topics = append(req.Topics, rt)
 		}
 		rp := kmsg.NewOffsetCommitRequestTopicPartition()
-		rp.Partition, rp.Offset, rp.LeaderEpoch = t.c.partition, t.next, -1
+		rp.Partition, rp.Offset, rp.LeaderEpoch = t.c.partition, t.next, t.epoch
 		rt := &req.Topics[len(req.Topics)-1]
 		rt.Partitions = append(rt.Partitions, rp)
 	}
