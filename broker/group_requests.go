@@ -264,10 +264,11 @@ func (b *Broker) coordinator(id string) (liveBroker, bool) {
 		return liveBroker{}, false // made now it would have fewer replicas for ever
 	}
 	if t == nil {
-		settings := []setting{{"retention.ms", "-1"}}
+		settings := []setting{{"cleanup.policy", "compact"}}
 		if b.cfg.OffsetsLeastISR > 0 {
-			settings = []setting{{"min.insync.replicas", strconv.Itoa(b.cfg.OffsetsLeastISR)}, settings[0]}
+			settings = append(settings, setting{"min.insync.replicas", strconv.Itoa(b.cfg.OffsetsLeastISR)})
 		}
+		settings = append(settings, setting{"segment.bytes", strconv.FormatInt(b.cfg.OffsetsSegmentBytes, 10)})
 		b.createTopic(newTopic{name: offsetsTopic, partitions: b.cfg.OffsetsPartitions, copies: copies, settings: settings}, b.m.Uptime()+5*time.Second)
 	}
 	b.mu.Lock()

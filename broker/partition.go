@@ -89,6 +89,7 @@ func (b *Broker) openPartition(t *topic, id int32) (*partition, error) {
 	p.hw = l.Start()
 	if p.replicated {
 		p.hw = min(max(p.hw, b.loadedHW[p.name]), l.End())
+		b.m.Trace(machine.Event{Kind: machine.HighWatermark, Subject: p.name, A: p.hw, B: -1})
 	}
 	l.OnVisible(func() {
 		if p.replicated {

@@ -118,7 +118,7 @@ func (o *Oracle) fetched(who string, c *history.KafkaCall, resp *kmsg.FetchRespo
 			l.logStart = max(l.logStart, p.LogStartOffset)
 			eachBatch(p.RecordBatches, func(b Batch) {
 				l.Saw(who, c.Start, c.End, b)
-				if b.Next() > p.HighWatermark && int64(c.Start) >= l.notBefore {
+				if b.Next() > p.HighWatermark && int64(c.Start) >= l.notBefore && !l.ruined {
 					l.find(int64(c.End), Linear, "%s got records up to %d with a high watermark of %d", who, b.Next()-1, p.HighWatermark)
 				}
 			})

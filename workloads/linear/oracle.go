@@ -88,14 +88,19 @@ func (o *Oracle) Observe(e *history.Event) {
 	case history.MachineRuined:
 		for _, p := range o.logs {
 			if o.promise.Ruins.Records() || o.promise.Ruins.Disk(e.Machine) && p.broker == e.Machine {
-				p.ruin()
+				p.ruin(e.At)
 			}
 		}
 	}
 }
 
 // ruin lets nothing be verified that comes from now on.
-func (p *partition) ruin() { p.wiped, p.notBefore = true, never }
+func (p *partition) ruin(at time.Duration) {
+	if !p.wiped {
+		p.wiped = true
+		p.Ruined(at)
+	}
+}
 
 // stopped takes note of a process that is gone, or a disk.
 func (o *Oracle) stopped(e *history.Event) {
@@ -113,7 +118,7 @@ func (o *Oracle) stopped(e *history.Event) {
 			p.Crashed()
 		case p.broker != "" && p.broker != e.Machine || !slices.Contains(o.promise.Brokers, e.Machine):
 		case e.Kind == history.MachineWiped:
-			p.ruin()
+			p.ruin(e.At)
 		case e.Power:
 			p.MayLose(e.At)
 		}
@@ -126,7 +131,7 @@ func (o *Oracle) brokerTraced(e *history.Event) {
 	case machine.LogOpened:
 		p := o.partition(t.Subject)
 		if p.broker = e.Machine; o.promise.Ruins.Disk(e.Machine) {
-			p.ruin()
+			p.ruin(e.At)
 		}
 	case machine.LogFailed:
 		o.partition(t.Subject).MayLose(e.At)
@@ -172,7 +177,7 @@ func (o *Oracle) stateTraced(e *history.Event) {
 		p := o.partition(topic + "/" + strconv.Itoa(i))
 		p.Moved()
 		if was.Unclean(&now[i]) {
-			p.ruin()
+			p.ruin(e.At)
 		}
 	}
 	o.states[topic] = now
@@ -188,7 +193,7 @@ func (o *Oracle) partition(place string) *partition {
 		p.several = o.promise.Replicated(topicOf(place))
 		p.crashed = o.senderGone
 		if o.promise.Ruins.Records() {
-			p.ruin()
+			p.ruin(0)
 		}
 		o.logs[place] = p
 		o.places = append(o.places, place)

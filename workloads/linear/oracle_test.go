@@ -132,6 +132,29 @@ func TestOracleUnderRuins(t *testing.T) {
 	}
 }
 
+// What was sent before a ruin may have been read before it, though its answer, or the end of the wait for one, comes after. (overload, seed 195.)
+func TestOracleHearsOfAnAppendAfterTheRuin(t *testing.T) {
+	for _, c := range []struct {
+		call  int
+		err   error
+		freed bool
+	}{
+		{5, errors.New("timed out"), true}, {5, nil, true},
+		{9, nil, false}, {9, errors.New("timed out"), false}, // sent after the ruin: not what was read before it
+	} {
+		p := &oracle.Promise{Brokers: []string{"broker"}, Coord: []string{"coord"}}
+		p.Ruins = oracle.NewRuins(p)
+		w := wire{New(p)}
+		w.trace(0, machine.Event{Kind: machine.LogOpened, Subject: "visits/0"})
+		w.fetch(6, 7, 2, wireBatch(0, 2, "aa"))
+		e := &history.Event{Kind: history.MachineRuined, At: 8 * ms, Machine: "broker", Text: "bytes"}
+		p.Ruins.Observe(e)
+		w.Observe(e)
+		w.produce(c.call, 10, -1, wireBatch(0, 2, "aa"), 0, 0, c.err)
+		require.Equal(t, c.freed, len(w.finish()) == 0, "%+v", c)
+	}
+}
+
 func TestOraclePowerLossTakesAcks1Only(t *testing.T) {
 	for _, acks := range []int16{1, -1} {
 		w := newWire()

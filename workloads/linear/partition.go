@@ -37,6 +37,8 @@ type Log struct {
 	crashed   bool    // a client crashed, so there may be appends that nobody reported
 	logStart  int64   // that a broker told
 	notBefore int64   // operations called before belong to a log of the same name that is deleted
+	notAfter  int64   // what is told from then on may be of another log, and counts no more
+	ruined    bool    // that time has come
 
 	found   []finding
 	window  *Window // of the first violation that a search showed
@@ -59,6 +61,10 @@ func NewLog(name string, budget *Budget) *Log {
 
 // AppendAcked tells that a request (acks 1 or -1) was answered: the batch has the offsets from b.Base. Times are world time.
 func (l *Log) AppendAcked(who string, call, ret time.Duration, acks int16, b Batch) {
+	if l.ruined {
+		l.AppendUnknown(who, call, acks, b)
+		return
+	}
 	if l.skip(call) {
 		return
 	}
@@ -90,9 +96,9 @@ func (l *Log) Again(call time.Duration, b Batch) (first time.Duration, known boo
 	return call, known
 }
 
-// skip tells that an operation does not count: it was meant for an older log, or there are too many.
+// skip tells that an operation does not count: it was meant for an older log or a later one, or there are too many.
 func (l *Log) skip(call time.Duration) bool {
-	if int64(call) < l.notBefore || l.full {
+	if int64(call) < l.notBefore || l.full || l.ruined && int64(call) >= l.notAfter {
 		return true
 	}
 	l.total++
@@ -118,7 +124,7 @@ func (l *Log) AppendUnknown(who string, call time.Duration, acks int16, b Batch)
 
 // Read tells that a client learnt that the log ends at end.
 func (l *Log) Read(who string, call, ret time.Duration, end int64) {
-	if l.several || l.skip(call) {
+	if l.several || l.ruined || l.skip(call) {
 		return
 	}
 	if end < l.start.end {
@@ -141,7 +147,7 @@ func (l *Log) Read(who string, call, ret time.Duration, end int64) {
 
 // Saw tells that a client called for and got a batch. Readers must agree on every byte.
 func (l *Log) Saw(who string, call, ret time.Duration, b Batch) {
-	if int64(call) < l.notBefore || l.full {
+	if int64(call) < l.notBefore || l.full || l.ruined {
 		return
 	}
 	s, ok := l.seen[b.Base]
@@ -162,6 +168,10 @@ func (l *Log) Saw(who string, call, ret time.Duration, b Batch) {
 
 // MayLose tells that the broker lost its page cache, or that a disk error fenced the log: appends acked with acks=1 that nobody saw may be gone.
 func (l *Log) MayLose(at time.Duration) { l.powerLoss = append(l.powerLoss, int64(at)) }
+
+// Ruined tells that from now on the log may be another one, so nothing is verified any more. A request that was sent before and is answered, or given up, later may
+// have made one of the batches that were read before.
+func (l *Log) Ruined(at time.Duration) { l.ruined, l.notAfter = true, int64(at) }
 
 // Moved tells that another replica leads.
 func (l *Log) Moved() { l.moved = true }

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"math"
 	"slices"
 
 	"faultline/workloads/history"
@@ -32,6 +33,7 @@ type claimant struct {
 	floor       int64 // below nothing may be handed over
 	target      int64 // of a seek that was asked for and has not shown yet; none
 	jumps       []jump
+	low         int64 // where the log ended when it was too short for this claim's position, since the last reset; math.MaxInt64: never
 }
 
 // jump is a reset whose effect has not shown yet: records of before may still wait to be handed over.
@@ -155,7 +157,11 @@ func (d *Delivery) claimed(e *history.Event) {
 	}
 	s.begun = s.begun || start >= 0
 	s.target = none
-	s.claims = append(s.claims, claimant{consumer: consumer, machine: e.Machine, incarnation: e.Incarnation, next: max(start, none), floor: floor, target: none})
+	low := int64(math.MaxInt64)
+	if start > s.part.end {
+		low = s.part.end
+	}
+	s.claims = append(s.claims, claimant{consumer: consumer, machine: e.Machine, incarnation: e.Incarnation, next: max(start, none), floor: floor, target: none, low: low})
 }
 
 // start judges where a claim begins for which nothing was committed.
@@ -195,20 +201,23 @@ func (d *Delivery) reset(e *history.Event) {
 	case c != nil && from < 0:
 		d.start(e, s, c, to)
 		return
-	case c != nil:
-		c.jumps = append(c.jumps, jump{from, to})
 	}
-	start := d.logStart(s.part)
-	if from >= start && from <= s.part.end && !s.part.anew(from) {
+	start, end := d.logStart(s.part), s.part.end
+	if c != nil {
+		c.jumps = append(c.jumps, jump{from, to})
+		end = min(end, c.low) // the answer that made it reset may be as old as the fall: the log grows on while a machine stands still
+		c.low = math.MaxInt64
+	}
+	if from >= start && from <= end && !s.part.anew(from) {
 		d.Violate(e.At, Deliver, "%s resets %v from offset %d to %d, though the log has %d to %d", t.Detail, s.seat, from, to, start, s.part.end)
 	}
 	switch {
 	case to <= from:
 		// Back: its position was beyond the end. What is below the floor is not owed again, but may come.
-		if from > s.part.end && s.part.ruined() {
+		if from > end && s.part.ruined() {
 			s.free = max(s.free, s.high)
 		}
-		if c != nil && (from > s.part.end || s.part.anew(to) || s.part.several && s.part.anew(from)) {
+		if c != nil && (from > end || s.part.anew(to) || s.part.several && s.part.anew(from)) {
 			c.floor = min(c.floor, to)
 		}
 	case s.group.Reset == Largest && from < start && c != nil && c != &s.claims[len(s.claims)-1]:
@@ -289,7 +298,7 @@ func (d *Delivery) handed(e *history.Event) {
 		if !s.group.Loner {
 			return // not an owner: Ownership tells
 		}
-		s.claims = append(s.claims, claimant{consumer: t.Detail, machine: e.Machine, incarnation: e.Incarnation, next: o, floor: none, target: none})
+		s.claims = append(s.claims, claimant{consumer: t.Detail, machine: e.Machine, incarnation: e.Incarnation, next: o, floor: none, target: none, low: math.MaxInt64})
 		c = &s.claims[len(s.claims)-1]
 	}
 	if o < c.floor && !s.part.anew(o) {

@@ -165,6 +165,7 @@ func (d *Delivery) logged(e *history.Event) {
 	case machine.LogOpened:
 		p.closed = false
 		p.start, p.end, p.visible = t.A, t.B, t.B
+		p.fell()
 		if p.sure == math.MaxInt64 && d.promise.Ruins.Exposed(p.broker) {
 			p.sure = t.B // opened for the first time since its disk flushes nothing, or since a power loss settled what is there
 		}
@@ -172,8 +173,18 @@ func (d *Delivery) logged(e *history.Event) {
 		p.start = max(p.start, t.B)
 	case machine.LogTruncated:
 		p.end = t.B
+		p.fell()
 	case machine.LogFailed:
 		p.lose(e.At, false, 0)
+	}
+}
+
+// fell tells all claims where the log ends now, which may be further back.
+func (p *partLog) fell() {
+	for _, s := range p.seats {
+		for i := range s.claims {
+			s.claims[i].low = min(s.claims[i].low, p.end)
+		}
 	}
 }
 
@@ -195,9 +206,10 @@ func (d *Delivery) replica(e *history.Event, p *partLog) {
 	case machine.LogFailed:
 		p.lose(e.At, false, 0)
 	case machine.HighWatermark:
-		if t.C == 1 {
+		switch {
+		case t.C == 1:
 			p.visible = max(p.visible, t.A)
-		} else {
+		case t.B >= 0:
 			d.learnt(e.At, e.Machine, p)
 		}
 	case machine.LeaderBegan:

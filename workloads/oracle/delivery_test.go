@@ -247,6 +247,33 @@ func TestDeliveryResetSkipsWhatWasDeleted(t *testing.T) {
 	fires(t, with(largest), Deliver, "though the log has 0 to 30", many+read(0, 5)+"reset c1 g/t/0 5 30; ")
 }
 
+// A machine that stands still applies an answer that is older than what the log holds now. (disk-replaced, seed 325.)
+func TestDeliveryResetsByAnOldAnswer(t *testing.T) {
+	read := "b1 log.opened t/0 - 0 0; b1 log.appended t/0 - 0 3; b1 log.visible t/0 - 3; own g/t/0 c1 7; claimed c1 g/t/0 0; "
+	for i := range 3 {
+		read += fmt.Sprintf("sent 0/%[1]d t; acked 0/%[1]d t/0 %[1]d; handed c1 g/t/0 %[1]d; processed c1 g/t/0 %[1]d 0/%[1]d; ", i)
+	}
+	read += "commit g/t/0 3; "
+	const (
+		wiped = "wipe b1; b1#2 log.opened t/0 - 0 0; mend 1 b1 bytes; "
+		grown = "+1s; b1#2 log.appended t/0 - 0 5; b1#2 log.visible t/0 - 5; "
+		again = "released c1 g/t/0; claimed c1 g/t/0 3; "
+	)
+	for _, story := range []string{
+		wiped + grown + "reset c1 g/t/0 3 0",
+		wiped + again + grown + "reset c1 g/t/0 3 0",
+	} {
+		silent(t, under(deliveries), read+story)
+	}
+	for _, story := range []string{
+		wiped + grown + "reset c1 g/t/0 3 0; reset c1 g/t/0 3 0", // the first was due
+		wiped + grown + again + "reset c1 g/t/0 3 0",             // it never was beyond the end
+		"b1 log.appended t/0 - 3 5; b1 log.visible t/0 - 5; reset c1 g/t/0 3 0",
+	} {
+		fires(t, under(deliveries), Deliver, "c1 resets g/t/0 from offset 3 to 0, though the log has 0 to 5", read+story)
+	}
+}
+
 type startsAt int64
 
 func (d startsAt) LogStart(string, int32) int64           { return int64(d) }
