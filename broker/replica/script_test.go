@@ -289,4 +289,3 @@ func (s *script) follow(t *testing.T, f, l *epochLog) {
 	}
 	require.Fail(t, "never the same", "%v and %v", f, l)
 }
-
