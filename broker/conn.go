@@ -34,6 +34,8 @@ type conn struct {
 	produceReq kmsg.ProduceRequest
 	fetchReq   kmsg.FetchRequest
 	fetch      fetch
+	grew       []*partition // the request made them longer, and nobody was told yet
+	committed  []*partition // more of them is committed, likewise
 }
 
 // accept is the task that takes connections.

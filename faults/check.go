@@ -58,7 +58,7 @@ func (f Fault) checkFields(info KindInfo, wrong complain) {
 			wrong("", "the field %q is missing: %s needs %s", name, f.Kind, strings.Join(info.Need, ", "))
 		}
 	}
-	allowed := slices.Concat([]string{"at", "fault", "every", "until"}, info.Need, info.May)
+	allowed := slices.Concat([]string{"at", "fault", "every", "until", "if"}, info.Need, info.May)
 	for _, name := range set {
 		if !slices.Contains(allowed, name) {
 			wrong(name, "a %s takes no %s, allowed is %s", f.Kind, name, strings.Join(allowed, ", "))
@@ -75,7 +75,7 @@ func (f Fault) set() []string {
 		}
 	}
 	for _, text := range []struct{ name, value string }{
-		{"target", f.Target}, {"peer", f.Peer}, {"way", f.Way}, {"how", f.How}, {"shape", f.Shape}, {"op", f.Op}, {"path", f.Path}, {"place", f.Place}, {"topic", f.Topic},
+		{"target", f.Target}, {"peer", f.Peer}, {"way", f.Way}, {"how", f.How}, {"shape", f.Shape}, {"op", f.Op}, {"path", f.Path}, {"place", f.Place}, {"topic", f.Topic}, {"if", f.If},
 	} {
 		add(text.name, text.value != "")
 	}

@@ -25,6 +25,7 @@ type Env struct {
 type TopicInfo struct {
 	Name       string
 	Partitions int
+	Replicas   int // of each, at most; 0 counts as 1
 }
 
 // maxRepeats bounds how many faults one line can make; a misprint must not fill the memory.

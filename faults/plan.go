@@ -69,6 +69,9 @@ type Fault struct {
 	After quantity.Sizes `yaml:"after" min:"1B" max:"1GiB"`
 	// How many times slower the CPU is.
 	Factor quantity.Counts `yaml:"factor" min:"2" max:"1000"`
+	// Strikes only if the system promises to survive it, as things are at that moment (docs/fault-model.md, the atlas); else it is held back, and the timeline says so. A swarm
+	// in checked mode writes this where partitions have several replicas.
+	If string `yaml:"if" oneof:"survivable"`
 	// Topic of add-partitions and create-topic.
 	Topic string `yaml:"topic"`
 	// Partitions that the topic has afterwards.

@@ -20,6 +20,9 @@ type Target interface {
 	// SessionTimeout is the session time-out that the machine asked of the coordination service; 0 when it keeps no session.
 	SessionTimeout(machine string) time.Duration
 
+	// Copies is the account of who holds good copies of what now.
+	Copies() *Copies
+
 	// Crash kills the machine's process; its page cache survives.
 	Crash(machine string)
 	// PowerLoss kills the process, if there is one, and loses what was not synced, as the disk model says.

@@ -21,6 +21,11 @@ func (s *Scenario) Draw(seed uint64) *Scenario {
 	fix(reflect.ValueOf(&d.Network).Elem(), "network", seed)
 	fix(reflect.ValueOf(&d.Disk).Elem(), "disk", seed)
 	fix(reflect.ValueOf(&d.Promise).Elem(), "promise", seed)
+	for i := range d.Topology.Topics {
+		if t := &d.Topology.Topics[i]; t.MinISR.V() > t.Replicas.V() {
+			t.MinISR = t.Replicas
+		}
+	}
 	env := d.env()
 	d.Faults = d.Faults.Draw(seed, env)
 	if d.Swarm != nil {
@@ -92,7 +97,7 @@ func (s *Scenario) env() faults.Env {
 		env.Session = max(env.Session, t.Groups[i].SessionTimeout.Max.D())
 	}
 	for i := range t.Topics {
-		env.Topics = append(env.Topics, faults.TopicInfo{Name: t.Topics[i].Name, Partitions: int(t.Topics[i].Partitions.Max)})
+		env.Topics = append(env.Topics, faults.TopicInfo{Name: t.Topics[i].Name, Partitions: int(t.Topics[i].Partitions.Max), Replicas: int(t.Topics[i].Replicas.Max)})
 	}
 	if s.Workload.Kind != "lines" {
 		env.Load = time.Duration(s.Workload.Duration.Max)

@@ -52,7 +52,7 @@ type Topology struct {
 // Brokers configures the brokers.
 type Brokers struct {
 	// Number of brokers.
-	Count quantity.Counts `yaml:"count" short:"true" default:"1" min:"1" max:"16"`
+	Count quantity.Counts `yaml:"count" short:"true" default:"1" min:"1" max:"64"`
 	// Further brokers, which only a start fault starts; they have the numbers after the others.
 	Spare quantity.Counts `yaml:"spare" default:"0" min:"0" max:"16"`
 	// How far the wall clock is off at the start; drawn per machine.
@@ -95,7 +95,7 @@ type Topic struct {
 	Partitions quantity.Counts `yaml:"partitions" default:"4" min:"1" max:"64"`
 	// Replicas of each partition, on as many brokers. With one, a message is visible when it is flushed; with more, when every in-sync replica has it.
 	Replicas quantity.Counts `yaml:"replicas" default:"1" min:"1" max:"16"`
-	// In-sync replicas that acks=all needs.
+	// In-sync replicas that acks=all needs. Where a seed draws fewer replicas, it is as many as these.
 	MinISR quantity.Counts `yaml:"min_isr" default:"1" min:"1" max:"16"`
 	// Whether a replica that may lack records may lead when no other is left.
 	Unclean quantity.Choice `yaml:"unclean" default:"no" oneof:"no|yes"`

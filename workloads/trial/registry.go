@@ -17,6 +17,7 @@ type registry struct {
 	leaders map[string][]int32           // of topics with several replicas, by partition: the broker that leads it, negative: none
 	brokers map[int32]bool               // registered now
 	owners  map[string]bool              // paths of owner nodes
+	applied history.Applied
 }
 
 func newRegistry() *registry {
@@ -32,6 +33,12 @@ const (
 func (g *registry) Observe(e *history.Event) {
 	if e.Kind != history.Traced {
 		return
+	}
+	switch e.Trace.Kind {
+	case machine.ZnodeCreated, machine.ZnodeSet, machine.ZnodeDeleted:
+		if !g.applied.Fresh(history.Who{Machine: e.Machine, Incarnation: e.Incarnation}, &e.Trace) {
+			return // another server applied it before
+		}
 	}
 	switch e.Trace.Kind {
 	case machine.ZnodeCreated, machine.ZnodeSet:

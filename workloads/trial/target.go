@@ -37,6 +37,8 @@ func (t target) Machines(role string) []string {
 
 func (t target) Racks() int { return int(t.r.sc.Topology.Racks.V()) }
 
+func (t target) Copies() *faults.Copies { return t.r.copies }
+
 func (t target) Spare(machine string) bool { return t.node(machine).spare }
 
 func (t target) Leader(topic string, partition int32) string {
