@@ -93,6 +93,9 @@ func (r *run) empanel() {
 		c := oracle.NewCluster(p)
 		r.jury = append(r.jury, oracle.NewAgreement(c, disks), oracle.NewWatermarks(c), oracle.NewUncommitted(c), oracle.NewAcknowledged(c, disks), oracle.NewEpochs(c), oracle.NewSteadiness(c))
 	}
+	if slices.ContainsFunc(p.Producers, func(x oracle.Producer) bool { return x.Idempotent }) {
+		r.jury = append(r.jury, oracle.NewSequences(p, disks))
+	}
 	for _, o := range r.jury {
 		r.rec.Attach(o)
 	}
