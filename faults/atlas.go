@@ -70,10 +70,12 @@ func (k Kind) Ruins(role string) Ruin {
 
 // RoleOf is the role of a machine by its name.
 func RoleOf(machine string) string {
-	if m := machineName.FindStringSubmatch(machine); m != nil {
-		return m[1]
+	// Asked at every event of a run, so not by machineName.
+	role, number, ok := strings.Cut(machine, "-")
+	if !ok || role == "" || number == "" {
+		return ""
 	}
-	return ""
+	return role
 }
 
 // Beyond tells whether a fault may hit a machine in a way that the system does not survive.
@@ -116,7 +118,7 @@ func reachable(target string, env Env) []string {
 			}
 		case t.any != "":
 			out = append(out, env.Machines[t.any]...)
-		case t.topic != "":
+		case t.topic != "" || t.group != "":
 			out = append(out, env.Machines["broker"]...)
 		case strings.HasSuffix(t.text, "-*"):
 			out = append(out, env.Machines[t.role]...)
@@ -128,17 +130,25 @@ func reachable(target string, env Env) []string {
 }
 
 // stay holds a swarm's families against its mode.
-func (s *Swarm) stay() []Wrong {
+func (s *Swarm) stay(env Env) []Wrong {
 	var out []Wrong
 	if slices.Contains(s.Mode.Options, "overload") {
 		return nil
 	}
 	for i, name := range s.Families {
 		for _, f := range Families {
-			if f.Name == name && f.Beyond {
+			if f.Name == name && f.Beyond && !(f.Copies && env.replicated()) {
 				out = append(out, Wrong{Field: fmt.Sprintf("families[%d]", i), Text: fmt.Sprintf("found %q, which the system does not survive, allowed only with mode: overload", name)})
 			}
 		}
 	}
 	return out
+}
+
+// Survivable is the condition of a fault that strikes only where the system promises to survive it.
+const Survivable = "survivable"
+
+// replicated tells whether some topic's partitions may have several replicas.
+func (env Env) replicated() bool {
+	return slices.ContainsFunc(env.Topics, func(t TopicInfo) bool { return t.Replicas > 1 })
 }

@@ -15,6 +15,7 @@ const (
 	Skipped = "skip"   // no machine to hit: not there, already down, a spare that nobody started
 	Instant = "strike" // it happens at once and has no end
 	LeftOut = "out"    // it would begin now, but was left out
+	Held    = "held"   // it would leave what the system survives, and is to strike only if it does not
 )
 
 // Note tells of a phase of a fault.
@@ -26,6 +27,7 @@ type Note struct {
 	Hit    []string // machines that the fault hits
 	Peers  []string // of a fault between machines: those on the other side
 	Toll   Toll     // at the end: what it did
+	Short  []string // partitions that it leaves, or would leave, with fewer good copies than the system needs; see [Copies]
 }
 
 // Injection is a plan that is being put into effect.
@@ -131,6 +133,12 @@ func (in *Injection) begin(f Fault, n Note) {
 	if info, _ := f.Kind.Info(); slices.Contains(info.Need, "peer") || slices.Contains(info.May, "peer") {
 		_, n.Peers = in.sides(f, hit)
 	}
+	harm, brokers := f.Harm(), in.brokers(hit)
+	copies := in.target.Copies()
+	if n.Short = copies.Short(harm, brokers); len(n.Short) > 0 && f.If == Survivable {
+		in.tell(n, Held)
+		return
+	}
 	effect := in.effects()[f.Kind]
 	end, ok := effect(f, n.Number, hit)
 	switch {
@@ -142,10 +150,32 @@ func (in *Injection) begin(f Fault, n Note) {
 		return
 	}
 	in.tell(n, Begun)
+	if f.lasts() {
+		end = in.harming(end, harm, brokers)
+	}
 	a := &active{n, end}
 	in.active = append(in.active, a)
 	if d := in.length(f, hit); d > 0 {
 		in.clock.At(f.At.V().D()+d, func() { in.end(a, Ended) })
+	}
+}
+
+// brokers are those of the machines that may hold copies.
+func (in *Injection) brokers(hit []string) []string {
+	return slices.DeleteFunc(in.living(hit), func(m string) bool { return RoleOf(m) != "broker" })
+}
+
+// harming keeps the account of copies while a fault may do harm at any moment.
+func (in *Injection) harming(end Heal, harm Harm, brokers []string) Heal {
+	under := func(begins bool) {
+		for _, b := range brokers {
+			in.target.Copies().Under(b, harm, begins)
+		}
+	}
+	under(true)
+	return func() Toll {
+		under(false)
+		return end()
 	}
 }
 

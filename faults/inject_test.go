@@ -21,11 +21,16 @@ type bench struct {
 	queue  []callback
 	log    []string
 	env    Env
+	copies *Copies
 	up     map[string]bool
 	paused map[string]bool
 	frozen map[string]bool
 	drift  map[string]int64
 	open   map[string]int // effects that were not healed, by name
+
+	last      string       // how a machine went down
+	onFall    func(string) // told when a machine went down; may be nil
+	onRestart func(string)
 }
 
 type callback struct {
@@ -34,7 +39,7 @@ type callback struct {
 }
 
 func newBench() *bench {
-	b := &bench{env: world(), up: map[string]bool{}, paused: map[string]bool{}, frozen: map[string]bool{}, drift: map[string]int64{}, open: map[string]int{}}
+	b := &bench{env: world(), copies: NewCopies(), up: map[string]bool{}, paused: map[string]bool{}, frozen: map[string]bool{}, drift: map[string]int64{}, open: map[string]int{}}
 	for _, m := range b.Machines("") {
 		b.up[m] = !b.Spare(m)
 	}
@@ -90,6 +95,13 @@ func (b *bench) Machines(role string) []string {
 	}
 	return out
 }
+func (b *bench) Coordinator(group string) string {
+	if group != "g" {
+		return ""
+	}
+	return "broker-2"
+}
+
 func (b *bench) Leader(topic string, p int32) string {
 	return []string{"broker-1", "broker-2", "broker-3", ""}[p]
 }
@@ -108,7 +120,8 @@ func (b *bench) Reset(x, y []string) { b.note("reset %s - %s", join(x), join(y))
 func (b *bench) Cut(x, y []string, after int64) {
 	b.note("cut %s - %s after %d", join(x), join(y), after)
 }
-func (b *bench) Racks() int { return b.env.Racks }
+func (b *bench) Racks() int      { return b.env.Racks }
+func (b *bench) Copies() *Copies { return b.copies }
 
 func (b *bench) WipeDisk(m string) {
 	if b.up[m] {
@@ -136,12 +149,18 @@ func (b *bench) fall(how, m string) {
 	}
 	b.note("%s %s", how, m)
 	b.up[m] = false
+	if b.last = how; b.onFall != nil {
+		b.onFall(m)
+	}
 }
 
 func (b *bench) Restart(m string) {
 	if !b.up[m] {
 		b.note("restart %s", m)
 		b.up[m] = true
+		if b.onRestart != nil {
+			b.onRestart(m)
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ func world() Env {
 			"broker": {"broker-1", "broker-2", "broker-3", "broker-4"}, "coord": {"coord-1"},
 			"producer": {"producer-1", "producer-2"}, "consumer": {"consumer-1", "consumer-2", "consumer-3", "consumer-4"},
 		},
-		Spare: []string{"broker-4", "consumer-4"}, Racks: 2, Topics: []TopicInfo{{"t", 4}}, Load: 10 * time.Second, Session: 2 * time.Second,
+		Spare: []string{"broker-4", "consumer-4"}, Racks: 2, Groups: []string{"g"}, Topics: []TopicInfo{{Name: "t", Partitions: 4}}, Load: 10 * time.Second, Session: 2 * time.Second,
 	}
 }
 
@@ -76,7 +76,7 @@ func anyFault(t *rapid.T) Fault {
 	info := rapid.SampledFrom(Kinds).Draw(t, "kind")
 	f := Fault{Kind: info.Kind, At: durations(t, "at", 0, 9*time.Second)}
 	fields := slices.Clone(info.Need)
-	for _, m := range append(slices.Clone(info.May), "every") {
+	for _, m := range append(slices.Clone(info.May), "every", "if") {
 		if rapid.Bool().Draw(t, m) || info.Kind == SlowLink && m == "latency" {
 			fields = append(fields, m)
 		}
@@ -84,7 +84,7 @@ func anyFault(t *rapid.T) Fault {
 	if slices.Contains(fields, "shape") && !slices.Contains(fields, "spread") {
 		fields = append(fields, "spread")
 	}
-	targets := []string{"broker-1", "broker-*", "any broker", "any consumer", "leader of t/3", "broker-1, consumer-2", "any coord, producer-*", "producer-2", "rack-2", "any rack, coord-1"}
+	targets := []string{"broker-1", "broker-*", "any broker", "any consumer", "leader of t/3", "coordinator of g", "broker-1, consumer-2", "any coord, producer-*", "producer-2", "rack-2", "any rack, coord-1"}
 	if info.Kind == Start {
 		targets = []string{"consumer-4", "any consumer", "broker-4", "any broker"}
 	}
@@ -94,6 +94,8 @@ func anyFault(t *rapid.T) Fault {
 			f.Target = rapid.SampledFrom(targets).Draw(t, "target")
 		case "peer":
 			f.Peer = rapid.SampledFrom(targets).Filter(func(peer string) bool { return peer != f.Target || strings.ContainsAny(peer, "*, ") }).Draw(t, "peer")
+		case "if":
+			f.If = Survivable
 		case "way":
 			f.Way = rapid.SampledFrom([]string{"both", "out", "in"}).Draw(t, "way")
 		case "for":
@@ -170,7 +172,7 @@ func TestEveryPlanRoundTripsAndDrawsToAConcreteOne(t *testing.T) {
 		drawn := plan.Draw(seed, world())
 		require.Equal(t, drawn, plan.Draw(seed, world()))
 		require.Equal(t, drawn, drawn.Draw(seed+1, world()), "drawing a concrete plan changes nothing")
-		require.Empty(t, drawn.Check(Env{Machines: world().Machines, Spare: world().Spare, Racks: world().Racks, Topics: world().Topics}))
+		require.Empty(t, drawn.Check(Env{Machines: world().Machines, Spare: world().Spare, Racks: world().Racks, Groups: world().Groups, Topics: world().Topics}))
 		if len(drawn) > 0 {
 			require.Equal(t, drawn, parsePlan(t, string(strict.Encode(planFile{drawn}))))
 		}
@@ -218,7 +220,7 @@ func TestCheckSaysWhatIsAllowed(t *testing.T) {
 		{"{at: 1s, fault: crash, target: leader of u/0}", `target: found the topic "u", allowed is t`},
 		{"{at: 1s, fault: crash, target: somebody}", `target: found "somebody", allowed is ` + targetForms},
 		{"{at: 11s, fault: crash, target: broker-1}", `at: found 11s, allowed is a time before the end of the load (10s)`},
-		{"{at: 1s, fault: crash, target: broker-1, factor: 3}", `factor: a crash takes no factor, allowed is at, fault, every, until, target, for`},
+		{"{at: 1s, fault: crash, target: broker-1, factor: 3}", `factor: a crash takes no factor, allowed is at, fault, every, until, if, target, for`},
 		{"{at: 1s, fault: slow-link, target: broker-1}", `a slow-link needs latency, spread or bandwidth`},
 		{"{at: 1s, fault: slow-link, target: broker-1, latency: 1ms, shape: uniform}", `shape: found without spread, allowed is both or spread alone`},
 		{"{at: 1s, fault: start, target: consumer-1}", `target: found "consumer-1", allowed are spare machines: consumer-4`},
@@ -230,10 +232,10 @@ func TestCheckSaysWhatIsAllowed(t *testing.T) {
 		{"{at: 1s, fault: swizzle-clog, target: broker-*, for: 1s}", `the field "gap" is missing: swizzle-clog needs target, for, gap`},
 		{"{at: 1s, fault: loss, target: broker-*}", `the field "probability" is missing: loss needs target, probability`},
 		{"{at: 1s, fault: disk-short, target: broker-*, op: rename}", `op: found "rename", allowed for a disk-short is data, read or write`},
-		{"{at: 1s, fault: freeze, target: broker-1, gap: 1s}", `gap: a freeze takes no gap, allowed is at, fault, every, until, target, for`},
+		{"{at: 1s, fault: freeze, target: broker-1, gap: 1s}", `gap: a freeze takes no gap, allowed is at, fault, every, until, if, target, for`},
 		{"{at: 1s, fault: add-partitions, topic: x, partitions: 2}", `topic: found "x", allowed is t`},
 		{"{at: 1s, fault: create-topic, topic: t, partitions: 2}", `topic: found "t", which exists from the beginning, allowed is a new name`},
-		{"{at: 1s, fault: disk-full, target: broker-1, op: write}", `op: a disk-full takes no op, allowed is at, fault, every, until, target, for, free`},
+		{"{at: 1s, fault: disk-full, target: broker-1, op: write}", `op: a disk-full takes no op, allowed is at, fault, every, until, if, target, for, free`},
 		{"{at: 1s, fault: misfortune, place: fault/consumer/fetch, probability: 1%}", `place: found "fault/consumer/fetch", allowed are the failpoints that the programs have, one or several with commas between; did you mean "fault/consumer/fetched"?`},
 		{"{at: 1s, fault: misfortune, place: 'fault/log/read-one, fault/log/read-one', probability: 1%}", `place: found "fault/log/read-one" a second time, allowed is once`},
 		{"{at: 3s, fault: crash, target: broker-1, until: 5s}", `until: found without every, allowed is both or none`},

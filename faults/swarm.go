@@ -30,6 +30,7 @@ type Family struct {
 	Name   string
 	About  string
 	Beyond bool // the atlas: only in overload mode
+	Copies bool // but inside it where partitions have several replicas, as long as enough good copies are left
 	// draw makes the faults of one strike. They begin together, or as much later as they say themselves. A fault without a kind is dropped.
 	draw func(d *drawer) []Fault
 }
@@ -41,44 +42,44 @@ func one(draw func(d *drawer) Fault) func(d *drawer) []Fault {
 
 // Families are what the swarm draws from.
 var Families = []Family{
-	{"crash", "processes of brokers, coordinators and consumers die and start again", false, one(drawCrash)},
-	{"power", "brokers, coordinators and consumers lose power and come back", false, one(drawPower)},
-	{"rack", "a rack loses power, or its network, as a whole", false, one(drawRack)},
-	{"rolling", "brokers, or all machines, are restarted one after the other", false, drawRolling},
-	{"pause", "processes stand still", false, one(drawPause)},
-	{"freeze", "machines stand still as a whole and go on", false, one(drawFreeze)},
-	{"partition", "parts of the network drop everything, one way or both", false, one(drawPartition)},
-	{"flapping", "links break and heal, again and again", false, drawFlapping},
-	{"slow-link", "links get slow or hold back what is sent", false, one(drawSlowLink)},
-	{"jitter", "links take a time that varies widely, with a heavy tail at times", false, one(drawJitter)},
-	{"loss", "messages are lost and sent again", false, one(drawLoss)},
-	{"swizzle", "machines are clogged one after the other and released in another order", false, drawSwizzle},
-	{"reset", "open connections are reset", false, one(drawReset)},
-	{"cut", "open connections break in the middle of a message", false, one(drawCut)},
-	{"session", "brokers and consumers lose their sessions", false, one(drawSession)},
-	{"clock", "clocks jump and drift", false, one(drawClock)},
-	{"disk-error", "disks fail now and then", false, one(drawDiskError)},
-	{"disk-entry", "opening, making, renaming, removing and listing files fails now and then", false, one(drawDiskEntry)},
-	{"disk-full", "disks are full for a while", false, one(drawDiskFull)},
-	{"disk-budget", "disks have little space left", false, one(drawDiskBudget)},
-	{"disk-short", "reads and writes move fewer bytes than asked", false, one(drawDiskShort)},
-	{"disk-slow", "disks are slow or stall", false, one(drawDiskSlow)},
-	{"disk-hiccup", "single operations of a disk hang", false, one(drawDiskHiccup)},
-	{"slow-cpu", "processors are slow", false, one(drawSlowCPU)},
-	{"churn", "consumers and brokers stop regularly and come back, spares join", false, one(drawChurn)},
-	{"brokers", "spare brokers join, and topics grow onto them", false, drawBrokers},
-	{"topics", "topics get more partitions, new topics are created", false, one(drawTopics)},
-	{"misfortune", "steps of the programs are slow or fail", false, one(drawMisfortune)},
-	{"rot", "sectors of brokers' disks read differently from what was written", true, one(drawRot)},
-	{"misdirect", "writes of brokers' disks land in the wrong place", true, one(drawMisdirect)},
-	{"lie", "brokers' disks flush nothing, and lose power", true, drawLie},
-	{"replace", "brokers' disks are replaced by empty ones", true, one(drawReplace)},
-	{"wire", "bits flip on the way between clients and brokers", true, one(drawWire)},
+	{"crash", "processes of brokers, coordinators and consumers die and start again", false, false, one(drawCrash)},
+	{"power", "brokers, coordinators and consumers lose power and come back", false, false, one(drawPower)},
+	{"rack", "a rack loses power, or its network, as a whole", false, false, one(drawRack)},
+	{"rolling", "brokers, or all machines, are restarted one after the other", false, false, drawRolling},
+	{"pause", "processes stand still", false, false, one(drawPause)},
+	{"freeze", "machines stand still as a whole and go on", false, false, one(drawFreeze)},
+	{"partition", "parts of the network drop everything, one way or both", false, false, one(drawPartition)},
+	{"flapping", "links break and heal, again and again", false, false, drawFlapping},
+	{"slow-link", "links get slow or hold back what is sent", false, false, one(drawSlowLink)},
+	{"jitter", "links take a time that varies widely, with a heavy tail at times", false, false, one(drawJitter)},
+	{"loss", "messages are lost and sent again", false, false, one(drawLoss)},
+	{"swizzle", "machines are clogged one after the other and released in another order", false, false, drawSwizzle},
+	{"reset", "open connections are reset", false, false, one(drawReset)},
+	{"cut", "open connections break in the middle of a message", false, false, one(drawCut)},
+	{"session", "brokers and consumers lose their sessions", false, false, one(drawSession)},
+	{"clock", "clocks jump and drift", false, false, one(drawClock)},
+	{"disk-error", "disks fail now and then", false, false, one(drawDiskError)},
+	{"disk-entry", "opening, making, renaming, removing and listing files fails now and then", false, false, one(drawDiskEntry)},
+	{"disk-full", "disks are full for a while", false, false, one(drawDiskFull)},
+	{"disk-budget", "disks have little space left", false, false, one(drawDiskBudget)},
+	{"disk-short", "reads and writes move fewer bytes than asked", false, false, one(drawDiskShort)},
+	{"disk-slow", "disks are slow or stall", false, false, one(drawDiskSlow)},
+	{"disk-hiccup", "single operations of a disk hang", false, false, one(drawDiskHiccup)},
+	{"slow-cpu", "processors are slow", false, false, one(drawSlowCPU)},
+	{"churn", "consumers and brokers stop regularly and come back, spares join", false, false, one(drawChurn)},
+	{"brokers", "spare brokers join, and topics grow onto them", false, false, drawBrokers},
+	{"topics", "topics get more partitions, new topics are created", false, false, one(drawTopics)},
+	{"misfortune", "steps of the programs are slow or fail", false, false, one(drawMisfortune)},
+	{"rot", "sectors of brokers' disks read differently from what was written", true, false, one(drawRot)},
+	{"misdirect", "writes of brokers' disks land in the wrong place", true, false, one(drawMisdirect)},
+	{"lie", "brokers' disks flush nothing, and lose power", true, false, drawLie},
+	{"replace", "brokers' disks are replaced by empty ones", true, true, one(drawReplace)},
+	{"wire", "bits flip on the way between clients and brokers", true, false, one(drawWire)},
 }
 
 // Check holds the request against the world that it is for.
 func (s *Swarm) Check(env Env) []Wrong {
-	out := s.stay()
+	out := s.stay(env)
 	names := make([]string, len(Families))
 	for i, f := range Families {
 		names[i] = f.Name
@@ -116,7 +117,7 @@ func (s *Swarm) Generate(seed uint64, env Env) Plan {
 		if len(s.Families) > 0 && !slices.Contains(s.Families, family.Name) {
 			continue
 		}
-		if family.Beyond && mode.V() != "overload" {
+		if family.Beyond && mode.V() != "overload" && !(family.Copies && env.replicated()) {
 			continue
 		}
 		coin := sim.NewStream(seed, "swarm/"+family.Name, "")
@@ -127,6 +128,9 @@ func (s *Swarm) Generate(seed uint64, env Env) Plan {
 			d := &drawer{rng: sim.NewStream(seed, "swarm/"+family.Name, strconv.Itoa(i)), env: env, number: i}
 			at := d.between(from, max(from, to-time.Millisecond)).V()
 			for _, f := range family.draw(d) {
+				if mode.V() == "checked" && f.Harm() != None && env.replicated() {
+					f.If = Survivable
+				}
 				if f.At = quantity.Just(at + f.At.V()); f.Kind != "" && env.within(f.At.V()) {
 					out = append(out, f)
 				}

@@ -13,12 +13,17 @@ type Target interface {
 	Machines(role string) []string
 	// Leader is the machine that leads the partition now, "" when there is none.
 	Leader(topic string, partition int32) string
+	// Coordinator is the machine that coordinates the consumer group now, "" when none does.
+	Coordinator(group string) string
 	// Racks is over how many racks the machines are spread, see [Rack].
 	Racks() int
 	// Spare tells whether the machine's process only runs after a start fault.
 	Spare(machine string) bool
 	// SessionTimeout is the session time-out that the machine asked of the coordination service; 0 when it keeps no session.
 	SessionTimeout(machine string) time.Duration
+
+	// Copies is the account of who holds good copies of what now.
+	Copies() *Copies
 
 	// Crash kills the machine's process; its page cache survives.
 	Crash(machine string)

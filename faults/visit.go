@@ -36,7 +36,7 @@ func (f Fault) roll(env Env) []Fault {
 	at := f.At.V()
 	for _, m := range each(f.Target, env) {
 		if env.within(at) {
-			out = append(out, Fault{Kind: kind, Target: m, At: quantity.Just(at), For: f.For})
+			out = append(out, Fault{Kind: kind, Target: m, At: quantity.Just(at), For: f.For, If: f.If})
 		}
 		at += f.For.V() + f.Gap.V()
 	}

@@ -54,6 +54,10 @@ const (
 	MachineMended // Number, Text: that fault is over. What came of it may last
 
 	PhaseBegan // Phase
+
+	FaultHeld // Number, Text (the fault, and why): it would have left what the system survives, and did not strike
+	// A fault, Number, took, or may take, more copies of a partition than the system survives. Topic, Partition.
+	PartitionRuined
 )
 
 var kindNames = [...]string{
@@ -61,6 +65,7 @@ var kindNames = [...]string{
 	Traced: "traced", KafkaCalled: "kafka", CoordCalled: "coord", FaultInjected: "fault", FaultHealed: "healed",
 	MachineStarted: "started", MachineCrashed: "crashed", MachineExited: "exited", MachinePaused: "paused",
 	MachineResumed: "resumed", MachineWiped: "wiped", MachineRuined: "ruined", MachineMended: "mended", PhaseBegan: "phase",
+	FaultHeld: "held", PartitionRuined: "partition-ruined",
 }
 
 func (k Kind) String() string {

@@ -46,6 +46,8 @@ func tell(r *Recorder) {
 	r.MachineWiped(c)
 	r.MachineRuined("broker-1", 3, "bytes")
 	r.MachineMended("broker-1", 3, "bytes")
+	r.FaultHeld(4, "power-loss")
+	r.PartitionRuined("t", 2, 5)
 }
 
 func TestRecorderStampsAndTellsInOrder(t *testing.T) {

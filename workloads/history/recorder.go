@@ -126,6 +126,20 @@ func (r *Recorder) FaultHealed(machine string, number int, text string) {
 	r.emit()
 }
 
+// FaultHeld says that the fault with this number did not strike, and why.
+func (r *Recorder) FaultHeld(number int, text string) {
+	e := r.begin(FaultHeld, Who{})
+	e.Number, e.Text = number, text
+	r.emit()
+}
+
+// PartitionRuined says that the fault with this number took more copies of the partition than the system survives.
+func (r *Recorder) PartitionRuined(topic string, partition int32, number int) {
+	e := r.begin(PartitionRuined, Who{})
+	e.Topic, e.Partition, e.Number = topic, partition, number
+	r.emit()
+}
+
 // MachineStarted says that a process begins on a machine.
 func (r *Recorder) MachineStarted(w Who) { r.begin(MachineStarted, w); r.emit() }
 

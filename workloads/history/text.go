@@ -67,6 +67,10 @@ func (e *Event) AppendText(b []byte) []byte {
 		b = fmt.Appendf(b, "fault %d begins: %s", e.Number, e.Text)
 	case FaultHealed:
 		b = fmt.Appendf(b, "fault %d ends: %s", e.Number, e.Text)
+	case FaultHeld:
+		b = fmt.Appendf(b, "fault %d is held back: %s", e.Number, e.Text)
+	case PartitionRuined:
+		b = fmt.Appendf(b, "%s lacks good copies by fault %d: promises about it are freed", place(e.Topic, e.Partition), e.Number)
 	case MachineCrashed:
 		b = append(b, "process crash"...)
 		if e.Power {

@@ -16,7 +16,7 @@ import (
 //   - what a leader changes, its in-sync replicas, keeps the leader in sync, and the leader is registered and has not lost its logs' tails since it became one;
 //   - in-sync replicas and those that are eligible are replicas of the partition, each listed once.
 //
-// Verified of brokers: a leader epoch has one leader, which begins it once in a life, and not again after a power loss; a controller epoch has one controller.
+// Verified of brokers: a leader epoch has one leader, which begins it once in a life, and not again after a power loss, unless its log was closed regularly before; a controller epoch has one controller.
 //
 // Not verified: who sent a transaction, that the decision was a good one (Acknowledged, Agreement). Once the registry is ruined nothing is judged.
 type Epochs struct {
@@ -64,6 +64,8 @@ func (o *Epochs) Observe(e *history.Event) {
 	switch {
 	case e.Kind == history.MachineCrashed && e.Power:
 		o.power[e.Machine]++
+	case e.Kind == history.Traced && e.Trace.Kind == machine.LogOpened && e.Trace.C == 1:
+		o.intact(e)
 	case e.Kind == history.Traced && e.Trace.Subject == "/controller_epoch":
 		switch e.Trace.Kind {
 		case machine.ZnodeCreated:
@@ -79,6 +81,17 @@ func (o *Epochs) Observe(e *history.Event) {
 		o.elected[t.B] = t.A
 	}
 	o.cluster.Observe(e)
+}
+
+// intact notes that a log was opened that had been closed regularly: no power loss took anything from it.
+func (o *Epochs) intact(e *history.Event) {
+	at, _ := parsePlace(e.Trace.Subject)
+	for k, was := range o.began { // order: no matter
+		if k.place == at && was.machine == e.Machine {
+			was.power = o.power[e.Machine]
+			o.began[k] = was
+		}
+	}
 }
 
 func (o *Epochs) decided(e *history.Event, p *replicas, was, now *PartitionState) {

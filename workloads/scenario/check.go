@@ -103,7 +103,7 @@ func (c *checker) topology(t *Topology) {
 		if least := t.Brokers.Count.Min; least > 0 && topic.Replicas.Max > least {
 			c.wrong(path+".replicas", "found %v, allowed is the number of brokers (%v) or less", topic.Replicas, t.Brokers.Count)
 		}
-		if topic.MinISR.Max > topic.Replicas.Min {
+		if topic.MinISR.Min > topic.Replicas.Min {
 			c.wrong(path+".min_isr", "found %v, allowed is the number of replicas (%v) or less", topic.MinISR, topic.Replicas)
 		}
 		if topic.RetentionBytes.Min < topic.SegmentBytes.Max {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strconv"
 	"time"
 
@@ -21,6 +22,11 @@ func (s *Scenario) Draw(seed uint64) *Scenario {
 	fix(reflect.ValueOf(&d.Network).Elem(), "network", seed)
 	fix(reflect.ValueOf(&d.Disk).Elem(), "disk", seed)
 	fix(reflect.ValueOf(&d.Promise).Elem(), "promise", seed)
+	for i := range d.Topology.Topics {
+		if t := &d.Topology.Topics[i]; t.MinISR.V() > t.Replicas.V() {
+			t.MinISR = t.Replicas
+		}
+	}
 	env := d.env()
 	d.Faults = d.Faults.Draw(seed, env)
 	if d.Swarm != nil {
@@ -90,9 +96,12 @@ func (s *Scenario) env() faults.Env {
 		add("consumer", int64(t.Groups[i].Consumers.Max), false)
 		add("consumer", int64(t.Groups[i].Spare.Max), true)
 		env.Session = max(env.Session, t.Groups[i].SessionTimeout.Max.D())
+		if slices.Contains(t.Groups[i].Protocol.Options, "coordinator") {
+			env.Groups = append(env.Groups, t.Groups[i].Name)
+		}
 	}
 	for i := range t.Topics {
-		env.Topics = append(env.Topics, faults.TopicInfo{Name: t.Topics[i].Name, Partitions: int(t.Topics[i].Partitions.Max)})
+		env.Topics = append(env.Topics, faults.TopicInfo{Name: t.Topics[i].Name, Partitions: int(t.Topics[i].Partitions.Max), Replicas: int(t.Topics[i].Replicas.Max)})
 	}
 	if s.Workload.Kind != "lines" {
 		env.Load = time.Duration(s.Workload.Duration.Max)

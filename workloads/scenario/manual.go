@@ -38,7 +38,7 @@ func Manual() string {
 		}
 		fmt.Fprintf(&b, "\n## %s\n\n| field | kind | default | allowed | what it is |\n|---|---|---|---|---|\n%s", title, rows[parent])
 	}
-	b.WriteString("\n## Faults\n\nEvery fault has `at` and `fault`, and may have `every` and `until`.\n\n| fault | needs | may have | what happens |\n|---|---|---|---|\n")
+	b.WriteString("\n## Faults\n\nEvery fault has `at` and `fault`, and may have `every`, `until` and `if`.\n\n| fault | needs | may have | what happens |\n|---|---|---|---|\n")
 	for _, k := range faults.Kinds {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.Kind, strings.Join(k.Need, ", "), strings.Join(k.May, ", "), k.About)
 	}

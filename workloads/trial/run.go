@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"faultline/faults"
@@ -28,6 +29,7 @@ type run struct {
 	passages virtual.Passages
 	rec      *history.Recorder
 	registry *registry
+	copies   *faults.Copies
 	tally    *tally
 	ruins    *oracle.Ruins // nil without oracles
 	jury     []oracle.Oracle
@@ -92,12 +94,18 @@ func newRun(sc *scenario.Scenario, seed uint64, o Options) (*run, error) {
 	}
 	r.admin = newAdmin(r)
 	r.rec.Attach(r.registry)
+	r.copies = faults.NewCopies()
+	r.rec.Attach(&stock{copies: r.copies})
 	readers := map[string][]string{}
 	for i := range sc.Topology.Groups {
 		g := &sc.Topology.Groups[i]
 		readers[g.Name] = sc.TopicsOf(g)
 	}
 	r.tally = newTally(readers)
+	for i := range sc.Topology.Groups {
+		g := &sc.Topology.Groups[i]
+		r.tally.groups[g.Name].coordinated = g.Protocol.V() == "coordinator"
+	}
 	r.rec.Attach(r.tally)
 	if !o.Unjudged {
 		r.empanel()
@@ -210,6 +218,8 @@ func (r *run) struck(n faults.Note) {
 	case faults.Instant:
 		r.rec.FaultInjected("", n.Number, line)
 		r.rec.FaultHealed("", n.Number, line)
+	case faults.Held:
+		r.rec.FaultHeld(n.Number, fmt.Sprintf("%s # it would leave too few good copies of %s", line, strings.Join(n.Short, ", ")))
 	case faults.Ended, faults.Healed:
 		r.ruin(n, r.rec.MachineMended)
 		r.rec.FaultHealed("", n.Number, line)

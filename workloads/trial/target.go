@@ -37,11 +37,15 @@ func (t target) Machines(role string) []string {
 
 func (t target) Racks() int { return int(t.r.sc.Topology.Racks.V()) }
 
+func (t target) Copies() *faults.Copies { return t.r.copies }
+
 func (t target) Spare(machine string) bool { return t.node(machine).spare }
 
 func (t target) Leader(topic string, partition int32) string {
 	return t.r.registry.leader(topic, partition)
 }
+
+func (t target) Coordinator(group string) string { return t.r.registry.coordinator(group) }
 
 func (t target) SessionTimeout(machine string) time.Duration { return t.node(machine).session }
 
