@@ -107,6 +107,9 @@ func (r *run) empanel() {
 	if slices.ContainsFunc(p.Topics, func(t oracle.Topic) bool { return t.Compact }) {
 		r.jury = append(r.jury, oracle.NewCompaction(c, disks))
 	}
+	if slices.ContainsFunc(p.Producers, func(x oracle.Producer) bool { return x.Idempotent }) {
+		r.jury = append(r.jury, oracle.NewSequences(p, disks))
+	}
 	for _, o := range r.jury {
 		r.rec.Attach(o)
 	}
