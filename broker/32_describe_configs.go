@@ -29,7 +29,7 @@ func (b *Broker) describe(own []setting) []configEntry {
 			e.value, e.byDefault = k.fixed, k.fixed
 			e.source = kmsg.ConfigSourceDefaultConfig
 		} else {
-			e.number = !k.boolean
+			e.number = !k.boolean && !k.ratio && k.words == nil
 			e.value = k.show(k.get(policy))
 			e.byDefault = k.show(k.get(b.cfg.policy()))
 		}

@@ -300,7 +300,7 @@ func (b *Broker) fail(err error) {
 	}
 }
 
-// retain is the retention task.
+// retain is the task that deletes and compacts.
 func (b *Broker) retain() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -317,8 +317,12 @@ func (b *Broker) retain() {
 			if p.log == nil || b.m.Failpoint("fault/broker/retain-skip") {
 				continue
 			}
-			// A log that is closed or dropped meanwhile says so; one that cannot delete tries again in the next round.
-			if err := p.log.Retain(p.keepFrom()); errors.Is(err, log.ErrFenced) {
+			// A log that is closed or dropped meanwhile says so; one that cannot delete or compact tries again in the next round.
+			err := p.log.Retain(p.keepFrom())
+			if err == nil {
+				err = p.log.Compact(p.keepFrom())
+			}
+			if errors.Is(err, log.ErrFenced) {
 				b.logFailed(p, err)
 			}
 		}

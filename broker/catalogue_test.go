@@ -115,13 +115,22 @@ func TestSettings(t *testing.T) {
 	c, err = apply("segment.ms", "1500")
 	require.NoError(t, err)
 	require.Equal(t, 1500*time.Millisecond, c.SegmentAge)
-	for _, bad := range []setting{{"retention.ms", "-2"}, {"retention.ms", "1h"}, {"cleanup.policy", "compact"}, {"what", "1"}, {"flush.messages", "0"}, {"unclean.leader.election.enable", "1x"}, {"min.insync.replicas", "0"}} {
+	for _, bad := range []setting{{"retention.ms", "-2"}, {"retention.ms", "1h"}, {"cleanup.policy", "compact,delete,compact"}, {"min.cleanable.dirty.ratio", "1.1"}, {"what", "1"}, {"flush.messages", "0"}, {"unclean.leader.election.enable", "1x"}, {"min.insync.replicas", "0"}} {
 		_, err := apply(bad.name, bad.value)
 		require.ErrorContains(t, err, bad.name)
 	}
+	for _, value := range []string{"delete", "compact", "compact,delete"} {
+		c, err := apply("cleanup.policy", value)
+		require.NoError(t, err)
+		k := findSetting("cleanup.policy")
+		require.Equal(t, value, k.show(k.get(c)))
+	}
+	c, err = apply("min.cleanable.dirty.ratio", "0.25")
+	require.NoError(t, err)
+	require.Equal(t, 0.25, c.CompactRatio)
 	// What is told reads back as what it was.
 	for _, k := range settingKinds {
-		if k.get == nil || k.boolean {
+		if k.get == nil || k.boolean || k.words != nil {
 			continue
 		}
 		for _, v := range []int64{max(k.least, 1), 1000, 12345} {

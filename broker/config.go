@@ -28,10 +28,12 @@ type Config struct {
 	Replicas   int   // of these (default 1)
 	LeastISR   int   // in-sync replicas that acks=all needs, of topics without min.insync.replicas (default 1)
 
-	// OffsetsPartitions of the topic that keeps the groups' offsets, when it is made (default 50).
-	OffsetsPartitions int32
-	MinGroupSession   time.Duration // least session time-out that a member may ask for (default 6 s)
-	GroupDelay        time.Duration // an empty group waits so long for more members before its first rebalance (default 3 s; negative: not at all)
+	// OffsetsPartitions and OffsetsSegmentBytes of the topic that keeps the groups' offsets, when it is made (default 50 and 100 MiB). A coordinator loads what compaction left of a partition, and a segment that is
+	// still open.
+	OffsetsPartitions   int32
+	OffsetsSegmentBytes int64
+	MinGroupSession     time.Duration // least session time-out that a member may ask for (default 6 s)
+	GroupDelay          time.Duration // an empty group waits so long for more members before its first rebalance (default 3 s; negative: not at all)
 
 	// ReplicaLag is how long a follower may be behind before its leader takes it out of the in-sync replicas (default 10 s).
 	ReplicaLag time.Duration
@@ -74,6 +76,8 @@ func (c Config) withDefaults(machineName string) (Config, error) {
 	orTo(&c.Log.RetentionTime, d.RetentionTime)
 	orTo(&c.Log.RetentionBytes, d.RetentionBytes)
 	orTo(&c.Log.MaxBatchBytes, d.MaxBatchBytes)
+	orTo(&c.Log.CompactRatio, d.CompactRatio)
+	orTo(&c.Log.DeleteRetention, d.DeleteRetention)
 	switch c.Port {
 	case 0:
 		c.Port = 9092
@@ -99,6 +103,9 @@ func (c Config) withDefaults(machineName string) (Config, error) {
 	orDuration(&c.PreferredInterval, 5*time.Minute)
 	if c.OffsetsPartitions <= 0 {
 		c.OffsetsPartitions = 50
+	}
+	if c.OffsetsSegmentBytes <= 0 {
+		c.OffsetsSegmentBytes = 100 << 20
 	}
 	orInt(&c.Replicas, 1)
 	orInt(&c.LeastISR, 1)

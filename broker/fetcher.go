@@ -248,15 +248,26 @@ func (f *fetcher) take(fl *following, rp *kmsg.FetchResponseTopicPartition) {
 	}
 }
 
-// cut removes what the leader does not have.
+// cut removes what the leader does not have. A log that starts behind the leader's end begins anew there. What a leader answers that was deposed meanwhile, and may not know it, does not count.
 func (f *fetcher) cut(fl *following, d replica.Divergence) error {
 	p := fl.p
 	to := p.log.CutPoint(d)
+	whole := to > d.End
+	if whole {
+		to = d.End
+	}
 	p.mu.Lock()
+	if p.epoch != fl.epoch {
+		p.mu.Unlock()
+		return log.ErrOldEpoch
+	}
 	if p.hw > to {
 		f.b.m.Trace(machine.Event{Kind: machine.HighWatermark, Subject: p.name, A: to, B: int64(fl.epoch)})
 		p.hw = to
 	}
 	p.mu.Unlock()
+	if whole {
+		return p.log.Restart(to, fl.epoch)
+	}
 	return p.log.Truncate(to, fl.epoch)
 }

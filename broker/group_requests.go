@@ -2,6 +2,7 @@ package broker
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"faultline/broker/group"
@@ -227,7 +228,7 @@ func (b *Broker) coordinator(id string) (liveBroker, bool) {
 	b.mu.Unlock()
 	if t == nil {
 		b.createTopic(newTopic{name: offsetsTopic, partitions: b.cfg.OffsetsPartitions, copies: max(copies, 1),
-			settings: []setting{{"retention.ms", "-1"}}}, b.m.Uptime()+5*time.Second)
+			settings: []setting{{"cleanup.policy", "compact"}, {"segment.bytes", strconv.FormatInt(b.cfg.OffsetsSegmentBytes, 10)}}}, b.m.Uptime()+5*time.Second)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

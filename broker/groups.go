@@ -133,13 +133,12 @@ func (s *shard) run() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.co.Loaded(s.b.now())
-	for _, topic := range s.co.Topics() {
-		s.b.mu.Lock()
-		gone := s.b.topics[topic] == nil
-		s.b.mu.Unlock()
-		if gone { // while nobody coordinated
-			s.co.TopicDeleted(topic)
-		}
+	topics := s.co.Topics()
+	s.mu.Unlock()
+	gone := s.b.unregistered(topics)
+	s.mu.Lock()
+	for _, topic := range gone { // while nobody coordinated
+		s.co.TopicDeleted(topic)
 	}
 	s.enact()
 	for !s.over {
@@ -153,6 +152,20 @@ func (s *shard) run() {
 			s.enact()
 		}
 	}
+}
+
+// unregistered are those of the topics that the registry does not have: they were deleted, for there was one when an offset of it was committed. What this broker knows of topics may be older than the commits
+// that it loaded.
+func (b *Broker) unregistered(topics []string) (gone []string) {
+	b.mu.Lock()
+	cl := b.session.client
+	b.mu.Unlock()
+	for _, name := range topics {
+		if _, found, err := cl.Exists(topicsPath+"/"+name, false); err == nil && !found {
+			gone = append(gone, name)
+		}
+	}
+	return gone
 }
 
 // load feeds the coordinator what earlier ones wrote: all of the log up to where it ended when this leadership began.

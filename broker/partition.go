@@ -88,9 +88,8 @@ func (b *Broker) openPartition(t *topic, id int32) (*partition, error) {
 	p.log = l
 	p.hw = l.Start()
 	if p.replicated {
-		if known := min(b.loadedHW[p.name], l.End()); known > p.hw {
-			p.setHW(b.m, known)
-		}
+		p.hw = min(max(p.hw, b.loadedHW[p.name]), l.End())
+		b.m.Trace(machine.Event{Kind: machine.HighWatermark, Subject: p.name, A: p.hw, B: -1})
 	}
 	l.OnVisible(func() {
 		if p.replicated {

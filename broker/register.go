@@ -136,6 +136,7 @@ func (b *Broker) syncBrokers(s *session) error {
 	b.mu.Lock()
 	b.live = live
 	b.views++
+	b.arrangeFetchers() // who was not there when the topics were read may lead
 	if !registered {
 		if !s.register {
 			b.m.Mark("mark/broker/registration-gone")

@@ -3,7 +3,9 @@ package broker
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"faultline/broker/log"
@@ -16,15 +18,30 @@ type settingKind struct {
 	set     func(c *policy, value int64)
 	get     func(c policy) int64
 	least   int64
-	boolean bool // true or false, 1 or 0 to set and get
+	boolean bool     // true or false, 1 or 0 to set and get
+	ratio   bool     // 0 to 1, in millionths to set and get
+	words   []string // the only values, numbered to set and get
 	fixed   string
 	doc     string
 }
 
 // settingKinds are all the topic settings that there are, sorted by name.
 var settingKinds = []settingKind{
-	{name: "cleanup.policy", fixed: "delete", doc: "Old segments are deleted."},
+	{name: "cleanup.policy", words: []string{"delete", "compact", "compact,delete"}, doc: "Old segments are deleted, or of each key only the last record stays, or both.",
+		set: func(c *policy, v int64) { c.Compact, c.KeepOld = v > 0, v == 1 },
+		get: func(c policy) int64 {
+			switch {
+			case !c.Compact:
+				return 0
+			case c.KeepOld:
+				return 1
+			}
+			return 2
+		}},
 	{name: "compression.type", fixed: "producer", doc: "Batches are kept as the producer compressed them."},
+	{name: "delete.retention.ms", doc: "A tombstone stays so long after what it supersedes is compacted away.",
+		set: func(c *policy, v int64) { c.DeleteRetention = millis(v) + time.Duration(b2i(v == 0)) },
+		get: func(c policy) int64 { return c.DeleteRetention.Milliseconds() }},
 	{name: "flush.messages", least: 1, doc: "A flush starts after so many records.",
 		set: func(c *policy, v int64) { c.FlushMessages = v },
 		get: func(c policy) int64 { return orMax(c.FlushMessages) }},
@@ -38,6 +55,15 @@ var settingKinds = []settingKind{
 		set: func(c *policy, v int64) { c.MaxBatchBytes = int(min(v, math.MaxInt32)) },
 		get: func(c policy) int64 { return int64(c.MaxBatchBytes) }},
 	{name: "message.timestamp.type", fixed: "CreateTime", doc: "Records keep the producer's timestamps."},
+	{name: "min.cleanable.dirty.ratio", ratio: true, doc: "Compaction waits until so much of the log is new since the last one.",
+		set: func(c *policy, v int64) {
+			c.CompactRatio = float64(v) / 1e6
+			c.CompactRatio += 1e-9 * float64(b2i(v == 0))
+		},
+		get: func(c policy) int64 { return int64(math.Round(c.CompactRatio * 1e6)) }},
+	{name: "min.compaction.lag.ms", doc: "Records are not compacted before they are so old.",
+		set: func(c *policy, v int64) { c.CompactLag = millis(v) },
+		get: func(c policy) int64 { return c.CompactLag.Milliseconds() }},
 	{name: "min.insync.replicas", least: 1, doc: "In-sync replicas that a record with acks=all needs.",
 		set: func(c *policy, v int64) { c.leastISR = int(min(v, math.MaxInt16)) },
 		get: func(c policy) int64 { return int64(c.leastISR) }},
@@ -99,6 +125,22 @@ func (s setting) apply(c *policy) error {
 		k.set(c, b2i(on))
 		return nil
 	}
+	if k.words != nil {
+		i := slices.Index(k.words, strings.ReplaceAll(s.value, "delete,compact", "compact,delete"))
+		if i < 0 {
+			return fmt.Errorf("topic setting %s = %q: want one of %q", s.name, s.value, k.words)
+		}
+		k.set(c, int64(i))
+		return nil
+	}
+	if k.ratio {
+		f, err := strconv.ParseFloat(s.value, 64)
+		if err != nil || !(f >= 0 && f <= 1) {
+			return fmt.Errorf("topic setting %s = %q: want a number from 0 to 1", s.name, s.value)
+		}
+		k.set(c, int64(math.Round(f*1e6)))
+		return nil
+	}
 	v, err := strconv.ParseInt(s.value, 10, 64)
 	if err != nil || v < k.least {
 		return fmt.Errorf("topic setting %s = %q: want a whole number from %d", s.name, s.value, k.least)
@@ -109,8 +151,13 @@ func (s setting) apply(c *policy) error {
 
 // show is a value as clients read it.
 func (k *settingKind) show(v int64) string {
-	if k.boolean {
+	switch {
+	case k.boolean:
 		return strconv.FormatBool(v == 1)
+	case k.ratio:
+		return strconv.FormatFloat(float64(v)/1e6, 'f', -1, 64)
+	case k.words != nil:
+		return k.words[v]
 	}
 	return strconv.FormatInt(v, 10)
 }

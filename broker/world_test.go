@@ -231,6 +231,8 @@ type fetched struct {
 	code           int16
 	start, visible int64
 	values         []string // from the offset asked for
+	keyed          [][2]string
+	next           int64 // where to read on
 	bytes          int
 }
 
@@ -246,9 +248,11 @@ func readFetched(t *testing.T, resp *kmsg.FetchResponse, offset int64) (f fetche
 		b, rest, err = record.Next(rest)
 		require.NoError(t, err)
 		require.NoError(t, b.Check())
+		f.next = b.NextOffset()
 		var it record.Iterator
 		for it.Reset(b); it.Next(); {
 			if it.Record.Offset >= offset {
+				f.keyed = append(f.keyed, [2]string{string(it.Record.Key), string(it.Record.Value)})
 				f.values = append(f.values, string(it.Record.Value))
 			}
 		}

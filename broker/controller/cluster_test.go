@@ -112,7 +112,6 @@ func (c *cluster) learn(n *node) {
 		n.leader, n.proposal = nil, nil
 	case old == nil || old.LeaderEpoch != s.LeaderEpoch || n.leader == nil:
 		n.leader = replica.Lead(n.id, []int32{1, 2, 3}, s, c.least, int64(len(n.log)), int64(n.hw), c.now)
-		n.epochs.Begin(s.LeaderEpoch, int64(len(n.log)))
 		n.proposal = nil
 	default:
 		n.leader.Confirm(s)
@@ -141,6 +140,7 @@ func (c *cluster) produce(n *node) {
 		return
 	}
 	c.values++
+	n.epochs.Begin(n.known.LeaderEpoch, int64(len(n.log)))
 	n.log = append(n.log, rec{int(n.known.LeaderEpoch), c.values})
 	n.leader.Appended(int64(len(n.log)))
 	c.lift(n)
@@ -156,7 +156,7 @@ func (c *cluster) fetch(n *node) {
 		return // fenced
 	}
 	end, last := int64(len(n.log)), n.epochs.Latest()
-	if d, yes := l.epochs.Diverges(end, last, int64(len(l.log))); yes || end > int64(len(l.log)) {
+	if d, yes := l.epochs.Diverges(end, last, 0, int64(len(l.log))); yes || end > int64(len(l.log)) {
 		if !yes {
 			d = replica.Divergence{Epoch: last, End: int64(len(l.log))}
 		}

@@ -12,7 +12,7 @@ import (
 // AppendOptions go with one Append.
 type AppendOptions struct {
 	LeaderEpoch int32 // of the leader that wants it; written into every batch, unless it is a copy
-	// Copy: the batches come from the log of the partition's leader. They keep the offsets and epochs that they have; the first must follow the log's end.
+	// Copy: the batches come from the log of the partition's leader. They keep the offsets and epochs that they have; the first must follow the log's end, or be a gap that reaches over it.
 	Copy bool
 }
 
@@ -32,7 +32,7 @@ type Appended struct {
 // machine.ErrNoSpace or machine.ErrIO without ErrFenced (the part that was written was cut off again, or there was no new segment). ErrFenced: an I/O error, now or earlier;
 // whether the batches are in the log is unknown, and a later recovery may find them.
 func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
-	records, err := l.measure(batches)
+	records, err := l.measure(batches, o.Copy)
 	if err != nil {
 		return Appended{}, err
 	}
@@ -91,7 +91,7 @@ func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 }
 
 // measure splits the bytes into batches without looking at the records, and counts these.
-func (l *Log) measure(batches []byte) (records int, err error) {
+func (l *Log) measure(batches []byte, isCopy bool) (records int, err error) {
 	if len(batches) == 0 {
 		return 0, fmt.Errorf("log %s: append: %w: there is none", l.subject, record.ErrInvalid)
 	}
@@ -103,7 +103,7 @@ func (l *Log) measure(batches []byte) (records int, err error) {
 		if b, rest, err = record.Next(rest); err != nil {
 			return 0, fmt.Errorf("log %s: append: %w", l.subject, err)
 		}
-		if b.Size() > l.cfg.MaxBatchBytes {
+		if b.Size() > l.cfg.MaxBatchBytes && !isCopy {
 			return 0, fmt.Errorf("log %s: append: %w: %d bytes, the limit is %d", l.subject, ErrTooLarge, b.Size(), l.cfg.MaxBatchBytes)
 		}
 		records += int(b.Count)
@@ -120,7 +120,11 @@ func (l *Log) place(batches []byte, base int64, o AppendOptions) (next, newest i
 			return 0, 0, fmt.Errorf("log %s: append: %w", l.subject, err)
 		}
 		if o.Copy {
-			err = b.Check()
+			if err = b.Check(); err == nil && b.IsGap() && b.BaseOffset < next && b.NextOffset() > next {
+				// The leader compacted batches into one of which this log has some already.
+				record.Gap(b.Bytes[:0], next, b.LastOffset(), b.LeaderEpoch, b.MaxTimestamp)
+				b.Header, err = record.ParseHeader(b.Bytes)
+			}
 		} else {
 			err = l.validator.Validate(&b)
 		}
@@ -211,7 +215,7 @@ func (l *Log) publish(s *segment, batches []byte, a Appended, interval int) {
 		var b record.Batch
 		b, rest, _ = record.Next(rest) // place has checked it
 		if pos == 0 {
-			s.firstTime = b.BaseTimestamp
+			s.firstTime = firstTimestamp(&b.Header)
 		}
 		l.epochs.Begin(b.LeaderEpoch, b.BaseOffset)
 		l.note(&b.Header)

@@ -14,7 +14,8 @@ import (
 // Verified: batches follow each other without a gap from each segment's base offset on and from segment to segment, their headers and CRCs are right; every entry of an offset index
 // names a batch that starts there; every entry of a time index is the newest timestamp up to its offset, by linear scan.
 // Not verified: the records inside the batches (record.Validator does), that an index has all the entries it could have, and that a sealed segment has index files at all (recovery makes
-// them). Leftovers that an Open would sweep up are passed over: segments below the checkpoint's start, empty ones that are neither the first nor the last, files that were not in place.
+// them). Leftovers that an Open would sweep up are passed over: segments below the checkpoint's start, empty ones that are neither the first nor the last, those whose
+// offsets the one before has, which a compaction put there, files that were not in place.
 //
 // It holds for a log that is open and not being written to at this moment, and for one that was closed, but not for what a crash left before it is recovered: there the report has the
 // valid prefix and the error says where it ends.
@@ -101,11 +102,17 @@ func (c *checker) run() error {
 		return &Damage{File: "the directory", What: "no segment is there"}
 	}
 	r.Start, r.End = kept[0], kept[0]
-	for _, base := range kept {
+	kept = kept[:0:0]
+	for _, base := range r.Segments {
+		if base < r.End {
+			continue // superseded
+		}
+		kept = append(kept, base)
 		if err := c.segment(base); err != nil {
 			return err
 		}
 	}
+	r.Segments = kept
 	for _, base := range kept {
 		if err := c.offsets(base); err != nil {
 			return err

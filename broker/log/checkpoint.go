@@ -21,18 +21,19 @@ const (
 //
 //   - segments that end at or below start were deleted; what a crash left of them goes;
 //   - what lies below recovery is durable, and so are the indexes of segments that end at or below it;
+//   - below cleaned no key has two records: what lies above is not compacted yet;
 //   - where the leader epochs begin that begin below recovery;
 //   - what idempotent producers appended last below recovery.
 //
 // It is one line of text and its CRC-32C. A log without one, or with one that cannot be read, is read and checked whole: slower, and nothing is lost by it.
 type checkpoint struct {
-	start, recovery int64
-	epochs          []replica.Entry
-	producers       []sequence.Batch
+	start, recovery, cleaned int64
+	epochs                   []replica.Entry
+	producers                []sequence.Batch
 }
 
 func (c checkpoint) encode() []byte {
-	line := fmt.Appendf(nil, "faultline-log 2 start %d recovery %d epochs %d", c.start, c.recovery, len(c.epochs))
+	line := fmt.Appendf(nil, "faultline-log 3 start %d recovery %d cleaned %d epochs %d", c.start, c.recovery, c.cleaned, len(c.epochs))
 	for _, e := range c.epochs {
 		line = fmt.Appendf(line, " %d@%d", e.Epoch, e.Start)
 	}
@@ -49,10 +50,10 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func decodeCheckpoint(p []byte) (c checkpoint, ok bool) {
 	fields := strings.Fields(string(p))
 	n := 0
-	if _, err := fmt.Sscanf(string(p), "faultline-log 2 start %d recovery %d epochs %d", &c.start, &c.recovery, &n); err != nil || n < 0 || n > len(fields)-12 {
+	if _, err := fmt.Sscanf(string(p), "faultline-log 3 start %d recovery %d cleaned %d epochs %d", &c.start, &c.recovery, &c.cleaned, &n); err != nil || n < 0 || n > len(fields)-14 {
 		return checkpoint{}, false
 	}
-	for _, f := range fields[8 : 8+n] {
+	for _, f := range fields[10 : 10+n] {
 		var e replica.Entry
 		if _, err := fmt.Sscanf(f, "%d@%d", &e.Epoch, &e.Start); err != nil {
 			return checkpoint{}, false
@@ -60,17 +61,17 @@ func decodeCheckpoint(p []byte) (c checkpoint, ok bool) {
 		c.epochs = append(c.epochs, e)
 	}
 	m := 0
-	if _, err := fmt.Sscanf(fields[8+n+1], "%d", &m); err != nil || m != len(fields)-12-n {
+	if _, err := fmt.Sscanf(fields[10+n+1], "%d", &m); err != nil || m != len(fields)-14-n {
 		return checkpoint{}, false
 	}
-	for _, f := range fields[8+n+2 : 8+n+2+m] {
+	for _, f := range fields[10+n+2 : 10+n+2+m] {
 		b, ok := sequence.Parse(f)
 		if !ok {
 			return checkpoint{}, false
 		}
 		c.producers = append(c.producers, b)
 	}
-	if _, err := replica.NewEpochs(c.epochs); err != nil || c.start < 0 || c.recovery < c.start || string(c.encode()) != string(p) {
+	if _, err := replica.NewEpochs(c.epochs); err != nil || c.start < 0 || c.recovery < c.start || c.cleaned < 0 || c.cleaned > c.recovery || string(c.encode()) != string(p) {
 		return checkpoint{}, false
 	}
 	return c, true
@@ -89,10 +90,12 @@ func (l *Log) loadCheckpoint() (checkpoint, bool, error) {
 	return c, ok, nil
 }
 
-// saveCheckpoint replaces the checkpoint, durably. Whatever it vouches for must be durable before.
+// saveCheckpoint replaces the checkpoint, durably. Whatever it vouches for must be durable before. It fills in what does not depend on the caller. Call with flushing.
 func (l *Log) saveCheckpoint(c checkpoint) error {
 	l.mu.Lock()
 	epochs := l.epochs
+	l.cleaned = min(l.cleaned, c.recovery) // what is cut off and comes again is not compacted
+	c.cleaned = l.cleaned
 	l.producers.Prune(c.recovery, l.m.Now().Add(-producerExpiry).UnixMilli())
 	c.producers = l.producers.Below(c.recovery)
 	l.mu.Unlock()

@@ -34,6 +34,11 @@ func (l *Log) Close() error {
 
 // shut runs last while no append or flush is under way, then ends everything and closes the files.
 func (l *Log) shut(last func() error) error {
+	l.mu.Lock()
+	l.closing = true
+	l.mu.Unlock()
+	l.cleaning.Lock()
+	defer l.cleaning.Unlock()
 	l.flushing.Lock()
 	l.appending.Lock()
 	l.mu.Lock()

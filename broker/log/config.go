@@ -22,8 +22,21 @@ type Config struct {
 	RetentionTime time.Duration
 	// RetentionBytes: the oldest segments go while the log without them still has at least so many bytes. 0 or negative: unlimited.
 	RetentionBytes int64
-	// MaxBatchBytes is the largest batch accepted. 0: 1 MiB.
+	// MaxBatchBytes is the largest batch accepted. 0: 1 MiB. Copies may be larger.
 	MaxBatchBytes int
+
+	// Compact: of each key only the last record stays, see compact.go; every record must have a key.
+	Compact bool
+	// KeepOld: with Compact, no segment is deleted for its age or for space.
+	KeepOld bool
+	// CompactRatio: compaction waits until so much of the sealed segments, in bytes, is new since the last one. 0: 0.5.
+	CompactRatio float64
+	// CompactLag: records are not compacted before they are so old.
+	CompactLag time.Duration
+	// CompactKeys bounds the keys that one compaction keeps in memory, at about 40 bytes each; the rest waits for the next. 0: 1 million.
+	CompactKeys int
+	// DeleteRetention: a tombstone stays so long after what it supersedes was compacted away. 0: 24 hours.
+	DeleteRetention time.Duration
 }
 
 // Defaults is the policy of a topic without settings: segments of 1 GiB or 7 days, a flush after 10,000 records or 50 ms, 7 days of retention.
@@ -52,6 +65,15 @@ func (c Config) filled() Config {
 	if c.MaxBatchBytes == 0 {
 		c.MaxBatchBytes = 1 << 20
 	}
+	if c.CompactRatio == 0 {
+		c.CompactRatio = 0.5
+	}
+	if c.CompactKeys == 0 {
+		c.CompactKeys = 1 << 20
+	}
+	if c.DeleteRetention == 0 {
+		c.DeleteRetention = 24 * time.Hour
+	}
 	return c
 }
 
@@ -68,6 +90,10 @@ func (c Config) Check() error {
 		return fmt.Errorf("log: flush after %d messages or %v: want positive values, or 0 for not", c.FlushMessages, c.FlushInterval)
 	case c.MaxBatchBytes < 0 || c.MaxBatchBytes > math.MaxInt32:
 		return fmt.Errorf("log: largest batch %d: want 1 to %d bytes, or 0 for the default", c.MaxBatchBytes, math.MaxInt32)
+	case c.CompactRatio < 0 || c.CompactRatio > 1:
+		return fmt.Errorf("log: compact when %v of the log is new: want 0 to 1", c.CompactRatio)
+	case c.CompactLag < 0 || c.DeleteRetention < 0 || c.CompactKeys < 0:
+		return fmt.Errorf("log: compact after %v, %d keys at a time, keep tombstones for %v: want positive values", c.CompactLag, c.CompactKeys, c.DeleteRetention)
 	}
 	return nil
 }

@@ -27,10 +27,13 @@ func (l *Log) current(epoch int32) error {
 	return nil
 }
 
-// LastEpoch is the latest leader epoch and the log end, both at one moment; -1: the log knows no epoch.
+// LastEpoch is the leader epoch of the last record and the log end, both at one moment; -1: there is no record, or it tells no epoch.
 func (l *Log) LastEpoch() (epoch int32, end int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.start == l.end {
+		return -1, l.end
+	}
 	return l.epochs.Latest(), l.end
 }
 
@@ -52,7 +55,7 @@ func (l *Log) EpochEnd(epoch int32) (int32, int64) {
 func (l *Log) Diverges(offset int64, epoch int32) (replica.Divergence, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.epochs.Diverges(offset, epoch, l.end)
+	return l.epochs.Diverges(offset, epoch, l.start, l.end)
 }
 
 // CutPoint is where this log must be cut after its leader answered that it diverges.

@@ -21,8 +21,8 @@ func FuzzRecover(f *testing.F) {
 	b.Place(4, 0)
 	f.Add(more, []byte{}, []byte{}, []byte{})
 	f.Add(more[:70], []byte{0, 0, 0, 2, 0, 0, 0, 99}, make([]byte, 12), checkpoint{recovery: 2}.encode())
-	f.Add([]byte{}, []byte("index"), []byte("time"), checkpoint{9, 9, []replica.Entry{{Epoch: 1}, {Epoch: 4, Start: 5}}, []sequence.Batch{{Producer: 3, Last: 4, Base: 1, End: 5}}}.encode())
-	f.Add(make([]byte, 600), make([]byte, 8), make([]byte, 24), []byte("faultline-log 2 start"))
+	f.Add([]byte{}, []byte("index"), []byte("time"), checkpoint{9, 9, 0, []replica.Entry{{Epoch: 1}, {Epoch: 4, Start: 5}}, []sequence.Batch{{Producer: 3, Last: 4, Base: 1, End: 5}}}.encode())
+	f.Add(make([]byte, 600), make([]byte, 8), make([]byte, 24), []byte("faultline-log 3 start"))
 	r.w.Close()
 	f.Fuzz(func(t *testing.T, tail, offsets, times, point []byte) {
 		r := newRig(t, 1, Config{SegmentBytes: 500, IndexInterval: 50})

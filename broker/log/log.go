@@ -29,7 +29,7 @@
 //
 // # Locks
 //
-// Three, always taken in this order: flushing (held over fsync: one flush, retention, truncation or close at a time), appending (held over a write: one append at a
+// Four, always taken in this order: cleaning (one compaction at a time), flushing (held over fsync: one flush, retention, truncation or close at a time), appending (held over a write: one append at a
 // time) and mu (the bookkeeping; never held over I/O). Readers take only mu.
 package log
 
@@ -55,13 +55,19 @@ type Log struct {
 
 	markEvery int64 // markBytes, or less in a test
 
+	cleaning  machine.Mutex
 	flushing  machine.Mutex
 	appending machine.Mutex
 	mu        machine.Mutex
 	due       machine.Cond // on mu: the flusher may have something to do
 	moved     machine.Cond // on mu: visible, failed, closed or running changed
 
+	// Guarded by cleaning.
+	rewriter record.Rewriter
+
 	// Guarded by flushing.
+	cleaned  int64      // compaction has seen what lies below
+	horizon  int64      // wall clock, ms, at which the first tombstone may go; 0: none that the last compaction knew of
 	recovery int64      // recovery point as checkpointed
 	marked   int64      // its position in the segment that flushes end in
 	dirty    []*segment // scratch of flush
@@ -75,6 +81,7 @@ type Log struct {
 	start     int64
 	visible   int64
 	end       int64
+	cuts      int   // how often the end was cut off
 	edge      mark  // where Visible lies in its file
 	wanted    int64 // somebody waits for this offset to be visible
 	epochs    replica.Epochs
@@ -83,6 +90,7 @@ type Log struct {
 	since     time.Duration // Uptime of the first such append
 	failed    error         // fenced: the reason
 	closed    bool
+	closing   bool // a compaction must give up
 	running   bool // the flusher task
 	asleep    bool // it waits on due
 	onVisible func()

@@ -22,6 +22,8 @@ func Open(m machine.Machine, dir, topic string, partition int32, cfg Config, cle
 		return nil, err
 	}
 	l := &Log{m: m, disk: m.Disk(), dir: dir, subject: fmt.Sprintf("%s/%d", topic, partition), cfg: cfg.filled(), markEvery: markBytes}
+	l.validator.Keyed = cfg.Compact
+	l.cleaning = m.NewMutex("log compaction " + l.subject)
 	l.flushing = m.NewMutex("log flush " + l.subject)
 	l.appending = m.NewMutex("log append " + l.subject)
 	l.mu = m.NewMutex("log " + l.subject)
@@ -68,7 +70,7 @@ func (l *Log) open(clean bool) (trusted bool, err error) {
 		}
 		l.segments = append(l.segments, &segment{base: base, file: f, next: base, firstTime: -1, maxTime: -1})
 	}
-	l.recovery = c.recovery
+	l.recovery, l.cleaned = c.recovery, c.cleaned
 	l.epochs, _ = replica.NewEpochs(c.epochs) // checked as it was read
 	for _, b := range c.producers {
 		l.producers.Add(b)
@@ -242,7 +244,15 @@ func (l *Log) trust() error {
 func (s *segment) firstTimestamp() (int64, error) {
 	w := walk{file: s.file, end: s.size, buf: make([]byte, record.HeaderBytes)}
 	h, err := w.batch(spot{s.base, 0})
-	return h.BaseTimestamp, err
+	return firstTimestamp(&h), err
+}
+
+// firstTimestamp is that of the batch's first record, -1: the header does not tell.
+func firstTimestamp(h *record.Header) int64 {
+	if _, ok := h.Horizon(); ok || h.IsGap() {
+		return -1
+	}
+	return h.BaseTimestamp
 }
 
 // inspect finds where a segment ends and its newest timestamp, from the last entries of its indexes and the batches behind them. An error (ErrDamaged, fs.ErrNotExist, ...) says that

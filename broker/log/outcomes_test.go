@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/stretchr/testify/require"
@@ -20,6 +21,7 @@ import (
 //
 //   - it opens, and passes CheckDir: the indexes agree with a scan of the log;
 //   - it is a prefix of what was appended, from its start on, that has everything that had become visible, or everything that an earlier recovery had found and shown;
+//   - compacted or not, it has what was appended but for records whose key comes again, and tombstones;
 //   - it starts no later than retention had said;
 //   - of a log that is being deleted, all is there or nothing;
 //   - when it is open everything is durable, and more restarts find the same and change nothing.
@@ -50,6 +52,7 @@ type crashes struct {
 	cfg     Config
 	rig     *rig // that recovers
 	batches [][]byte
+	records []put
 	start   int64 // highest log start of the story
 
 	known map[disk.Image]*knowledge
@@ -114,6 +117,7 @@ func undoable(op string) bool {
 // tell runs the story.
 func (c *crashes) tell(d *datadriven.TestData) {
 	c.cfg = Config{SegmentBytes: int64(number(c.t, d, "segment", 0)), IndexInterval: number(c.t, d, "index", 0), RetentionTime: -1, RetentionBytes: int64(number(c.t, d, "retain-bytes", 0))}
+	c.cfg.Compact, c.cfg.CompactRatio, c.cfg.DeleteRetention = d.HasArg("compact"), 0.01, time.Hour
 	r := newRig(c.t, 1, c.cfg)
 	defer r.w.Close()
 	r.mark = int64(number(c.t, d, "mark", 0))
@@ -157,6 +161,16 @@ func (c *crashes) tell(d *datadriven.TestData) {
 			c.batches = append(c.batches, p) // Append writes the offset into it
 			_, err := r.append(p)
 			require.NoError(c.t, err)
+		case "put":
+			p := r.put(c.t, verb)
+			base := int64(len(c.records))
+			_, err := r.append(p)
+			require.NoError(c.t, err)
+			for _, got := range puts(c.t, p) {
+				require.Equal(c.t, base, got.offset)
+				c.records = append(c.records, got)
+				base++
+			}
 		case "open":
 			require.NoError(c.t, r.open(false))
 		case "flush":
@@ -210,7 +224,10 @@ func (c *crashes) recover(image disk.Image, k knowledge) {
 	require.GreaterOrEqual(c.t, s.End, k.visible, "visible records are lost "+say())
 	require.True(c.t, s.End == 0 || s.End >= k.whole, "a part of a deleted log is there "+say())
 	require.LessOrEqual(c.t, s.Start, c.start, "more is gone than retention said "+say())
-	for at, i := s.Start, s.Start; i < s.End; i++ {
+	if c.cfg.Compact {
+		c.replays(s, say())
+	}
+	for at, i := s.Start, s.Start; i < s.End && !c.cfg.Compact; i++ {
 		p, span, err := r.read(at, 1, s.End)
 		require.NoError(c.t, err, say())
 		require.True(c.t, bytes.Equal(c.batches[i], p), "offset %d is not what was appended %s", i, say())

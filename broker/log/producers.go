@@ -29,7 +29,7 @@ func (l *Log) recognise(batches []byte) (dup *sequence.Batch, err error) {
 	if err := b.Check(); err != nil {
 		return nil, err // before anything that it says is believed
 	}
-	if b.Count < 1 || b.BaseSequence < 0 || b.ProducerEpoch < 0 {
+	if b.Count < 1 || b.LastOffsetDelta != b.Count-1 || b.BaseSequence < 0 || b.ProducerEpoch < 0 {
 		return nil, fmt.Errorf("%w: %d records of producer %d in epoch %d from sequence number %d on", record.ErrInvalid, b.Count, b.ProducerID, b.ProducerEpoch, b.BaseSequence)
 	}
 	asked := sequenced(&b.Header)
@@ -40,13 +40,16 @@ func (l *Log) recognise(batches []byte) (dup *sequence.Batch, err error) {
 
 // note takes down a batch that is in the log now. Call with mu, or while nobody else knows the log.
 func (l *Log) note(h *record.Header) {
-	if h.ProducerID >= 0 && h.Count > 0 && h.BaseSequence >= 0 {
+	if isSequenced(h) {
 		l.producers.Add(sequenced(h))
 	}
 }
 
+// isSequenced reports whether the batch is one of an idempotent producer. Its records may be gone: what was compacted keeps the header.
+func isSequenced(h *record.Header) bool { return h.ProducerID >= 0 && h.BaseSequence >= 0 }
+
 func sequenced(h *record.Header) sequence.Batch {
-	return sequence.Batch{Producer: h.ProducerID, Epoch: h.ProducerEpoch, First: h.BaseSequence, Last: int32((int64(h.BaseSequence) + int64(h.Count) - 1) & math.MaxInt32),
+	return sequence.Batch{Producer: h.ProducerID, Epoch: h.ProducerEpoch, First: h.BaseSequence, Last: int32((int64(h.BaseSequence) + int64(h.LastOffsetDelta)) & math.MaxInt32),
 		Base: h.BaseOffset, End: h.LastOffset(), Time: h.MaxTimestamp}
 }
 
@@ -69,7 +72,7 @@ func (l *Log) remember(s *segment, until spot) error {
 			if err != nil {
 				return err
 			}
-			if h.ProducerID >= 0 && h.Count > 0 && h.BaseSequence >= 0 {
+			if isSequenced(&h) {
 				p.Add(sequenced(&h))
 			}
 			at = at.after(&h)

@@ -24,9 +24,17 @@ func (l *Log) recover() error {
 			first = i
 		}
 	}
-	for i, s := range l.segments[:first] {
+	for i := 0; i < first; i++ {
+		s := l.segments[i]
 		if err := l.inspectOrScan(s); err != nil {
 			return err
+		}
+		n, err := l.supersede(i)
+		if err != nil {
+			return err
+		}
+		if first -= n; i == first {
+			return fmt.Errorf("%w: %s ends at offset %d, the recovery point is %d", ErrDamaged, s.file.Name(), s.next, l.recovery)
 		}
 		if s.next != l.segments[i+1].base {
 			return fmt.Errorf("%w: %s ends at offset %d, the next segment begins at %d, the recovery point is %d", ErrDamaged, s.file.Name(), s.next, l.segments[i+1].base, l.recovery)
@@ -54,6 +62,9 @@ func (l *Log) recover() error {
 			return err
 		}
 		before = max(before, s.next)
+		if _, err := l.supersede(i); err != nil {
+			return err
+		}
 		if !good {
 			cut = true
 			l.m.Mark("mark/log/recovered-torn-tail")
@@ -69,6 +80,20 @@ func (l *Log) recover() error {
 		}
 	}
 	return l.conclude(first, before, cut)
+}
+
+// supersede removes the segments behind the one with index i that begin before its end: a compaction was interrupted after it had put their records in there.
+func (l *Log) supersede(i int) (n int, err error) {
+	for s := l.segments[i]; i+1 < len(l.segments) && l.segments[i+1].base < s.next; n++ {
+		l.m.Mark("mark/log/swept-superseded")
+		old := l.segments[i+1]
+		if err := l.unlink(old.base); err != nil {
+			return n, err
+		}
+		old.file.Close()
+		l.segments = append(l.segments[:i+1:i+1], l.segments[i+2:]...)
+	}
+	return n, nil
 }
 
 // inspectOrScan finds out about a segment below the recovery point. When its indexes are no use they are made again.
@@ -195,7 +220,7 @@ func (sc *scanner) run(s *segment, above int64) (good bool, err error) {
 			}
 		}
 		if s.size == 0 {
-			s.firstTime = b.BaseTimestamp
+			s.firstTime = firstTimestamp(&b.Header)
 		}
 		l.epochs.Begin(b.LeaderEpoch, b.BaseOffset) // nobody else knows the log yet
 		if b.BaseOffset >= above {

@@ -11,6 +11,9 @@ import (
 // a segment behind one that stays.
 // A segment without timestamps goes by size only.
 func (l *Log) Retain(below int64) error {
+	if l.cfg.Compact && l.cfg.KeepOld {
+		return nil
+	}
 	l.flushing.Lock()
 	defer l.flushing.Unlock()
 	rolled := l.retireActive(below)

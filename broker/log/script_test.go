@@ -17,7 +17,9 @@ import (
 // TestScripts runs testdata/*: stories of one log, one verb a command. What was traced meanwhile comes after each answer.
 //
 //	open [clean] [segment=N] [age=D] [index=N] [flush-messages=N] [flush-interval=D] [retention=D] [retain-bytes=N]
+//	     [compact] [ratio=F] [lag=D] [delete-retention=D] [keys=N]
 //	append [batches=N] [records=N] [size=N] [time=MS] [codec=C] [cut=N (bytes left out at the end)] [flip=N (a byte to damage)]
+//	put k=v ... [time=MS] [epoch=N] [producer=N seq=N] [codec=C] (a batch of keyed records; k= is a tombstone) | compact [below=N] | records
 //	flush | request-flush | close | delete | retain | truncate to=N | state | check | files
 //	read from=N [max=N] [below=N] | time ts=N
 //	crash | power-loss | pass d=D | jump d=D (the wall clock)
@@ -62,7 +64,7 @@ func say(err error) string {
 
 func runVerb(t *testing.T, r *rig, d *datadriven.TestData) string {
 	switch d.Cmd {
-	case "append", "flush", "request-flush", "close", "delete", "retain", "truncate", "state", "read", "time":
+	case "append", "put", "compact", "records", "flush", "request-flush", "close", "delete", "retain", "truncate", "state", "read", "time":
 		if r.log == nil {
 			return "no log is open"
 		}
@@ -73,6 +75,13 @@ func runVerb(t *testing.T, r *rig, d *datadriven.TestData) string {
 			SegmentBytes: int64(number(t, d, "segment", 0)), SegmentAge: duration(t, d, "age"), IndexInterval: number(t, d, "index", 0),
 			FlushMessages: int64(number(t, d, "flush-messages", 0)), FlushInterval: duration(t, d, "flush-interval"),
 			RetentionTime: duration(t, d, "retention"), RetentionBytes: int64(number(t, d, "retain-bytes", 0)),
+			Compact: d.HasArg("compact"), CompactLag: duration(t, d, "lag"), DeleteRetention: duration(t, d, "delete-retention"), CompactKeys: number(t, d, "keys", 0),
+		}
+		if d.HasArg("ratio") {
+			var s string
+			d.ScanArgs(t, "ratio", &s)
+			_, err := fmt.Sscanf(s, "%g", &r.cfg.CompactRatio)
+			require.NoError(t, err)
 		}
 		return say(r.open(d.HasArg("clean")))
 	case "append":
@@ -95,6 +104,17 @@ func runVerb(t *testing.T, r *rig, d *datadriven.TestData) string {
 			return say(err)
 		}
 		return fmt.Sprintf("offsets %d to %d, %d records, %d bytes, newest %d", a.Base, a.Next-1, a.Records, len(p), a.MaxTimestamp)
+	case "put":
+		p := r.put(t, d)
+		a, err := r.append(p)
+		if err != nil {
+			return say(err)
+		}
+		return fmt.Sprintf("offsets %d to %d, %d bytes", a.Base, a.Next-1, len(p))
+	case "compact":
+		return say(r.do(func() error { return r.log.Compact(int64(number(t, d, "below", math.MaxInt64))) }))
+	case "records":
+		return r.records()
 	case "flush":
 		return say(r.do(func() error { return r.log.Flush() }))
 	case "request-flush":

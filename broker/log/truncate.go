@@ -63,6 +63,10 @@ func (l *Log) Restart(at int64, epoch int32) error {
 	if err != nil {
 		return err
 	}
+	l.mu.Lock()
+	l.epochs, l.producers = replica.Epochs{}, sequence.Producers{} // nor what it says of the records there
+	l.cleaned = at                                                 // and nothing is left to be compacted
+	l.mu.Unlock()
 	if err := l.saveCheckpoint(checkpoint{start: at, recovery: at}); err != nil {
 		return l.fence(err)
 	}
@@ -87,8 +91,8 @@ func (l *Log) Restart(at int64, epoch int32) error {
 	s.fresh = false
 	l.mu.Lock()
 	l.segments = []*segment{s}
+	l.cuts++
 	l.start, l.end, l.visible, l.wanted = at, at, at, min(l.wanted, at)
-	l.epochs, l.producers = replica.Epochs{}, sequence.Producers{}
 	l.recovery, l.marked, l.unflushed = at, 0, false
 	clear(l.marks[:])
 	l.edge = mark{s, spot{at, 0}}
@@ -127,6 +131,7 @@ func (l *Log) cut(s *segment, at spot) error {
 	for l.segments[i] != s {
 		i++
 	}
+	l.cuts++
 	later := l.segments[i+1:]
 	l.segments = append([]*segment(nil), l.segments[:i+1]...)
 	s.index = s.index.truncate(at.offset-s.base, at.pos)

@@ -6,7 +6,11 @@ import (
 )
 
 // Validator checks batches before they are appended to a log. The zero value is ready. It keeps memory for decompression, so keep it; one task at a time.
-type Validator struct{ it Iterator }
+type Validator struct {
+	Keyed bool // every record must have a key, as in a log that is compacted
+
+	it Iterator
+}
 
 // Validate checks one batch from a client as a broker must before it writes it: the CRC, that it has records, that their number, offsets and lengths are what
 // the header says, and that it claims nothing that only a broker may (control records, append time). Compressed records are inflated and checked the same way.
@@ -26,12 +30,17 @@ func (v *Validator) Validate(b *Batch) error {
 		return fmt.Errorf("%w: last offset delta %d with %d records", ErrInvalid, b.LastOffsetDelta, b.Count)
 	case b.Control():
 		return fmt.Errorf("%w: only a broker may write control records", ErrInvalid)
+	case b.Attributes&attrHorizon != 0:
+		return fmt.Errorf("%w: only a broker may say until when tombstones stay", ErrInvalid)
 	case b.LogAppendTime():
 		return fmt.Errorf("%w: only a broker may give the time of append", ErrInvalid)
 	}
 	latest := int64(-1)
 	v.it.Reset(*b)
 	for v.it.Next() {
+		if v.Keyed && v.it.Record.Key == nil {
+			return fmt.Errorf("%w: the record at offset delta %d has no key; a log that is compacted needs them", ErrInvalid, v.it.index-1)
+		}
 		latest = max(latest, v.it.Record.Timestamp)
 	}
 	if err := v.it.Err(); err != nil {

@@ -80,15 +80,11 @@ func (e *Epochs) End(epoch int32, end int64) (int32, int64) {
 // TruncateEnd forgets what begins at or behind an offset.
 func (e *Epochs) TruncateEnd(end int64) { e.entries = slices.Clip(e.until(end)) }
 
-// TruncateStart forgets what ends at or before an offset: the log now starts there.
+// TruncateStart forgets what ends before an offset: the log now starts there. The epoch of the last record that went stays known, so that another log that ends there can be compared.
 func (e *Epochs) TruncateStart(start int64) {
-	i := len(e.until(start + 1))
-	if i == 0 {
-		return
+	if i := len(e.until(start)); i > 0 {
+		e.entries = slices.Clone(e.entries[i-1:])
 	}
-	rest := slices.Clone(e.entries[i-1:])
-	rest[0].Start = max(rest[0].Start, start)
-	e.entries = rest
 }
 
 // Divergence is a leader's answer to a follower whose log is not the beginning of its own: the largest epoch that is not above the follower's last one, and
@@ -98,28 +94,30 @@ type Divergence struct {
 	End   int64
 }
 
-// Diverges compares a follower's end (offset, and epoch of its last record) with this log, which ends at end. With an epoch of -1 (an empty log, or one that tells none) the
-// offset alone counts. Of an epoch above all that are known here the leader has no record, though it leads in a later one: its own end counts.
-func (e *Epochs) Diverges(offset int64, epoch int32, end int64) (Divergence, bool) {
-	if epoch < 0 {
+// Diverges compares a follower's end (offset, and epoch of its last record) with this log, which has what lies from start to end. With an epoch of -1 (an empty log, or one that tells none) the
+// offset alone counts.
+func (e *Epochs) Diverges(offset int64, epoch int32, start, end int64) (Divergence, bool) {
+	latest := e.Latest()
+	switch {
+	case epoch < 0:
 		return Divergence{}, false
+	case latest < 0:
+		return Divergence{epoch, max(start-1, 0)}, true // there is nothing to tell by that anything below is the same
+	case epoch < e.entries[0].Epoch:
+		return Divergence{epoch, max(min(e.entries[0].Start, start-1), 0)}, true // nor what was here of that epoch, if there was any
+	case epoch > latest:
+		return Divergence{latest, end}, true
 	}
 	have, until := e.End(epoch, end)
-	if have < 0 {
-		have, until = e.Latest(), end
-	}
-	if have < 0 || have == epoch && until >= offset {
+	if have == epoch && until >= offset {
 		return Divergence{}, false
 	}
 	return Divergence{have, until}, true
 }
 
 // Cut is where a follower whose log ends at end must cut it after its leader's answer: the largest offset up to which both may be the same. The answer may have to be asked for again
-// afterwards, with the epoch that is last then. A leader that knows nothing of these epochs (Epoch -1) leaves nothing to rely on but start.
+// afterwards, with the epoch that is last then. It is above the leader's End when this log starts behind that: nothing of it counts then.
 func (e *Epochs) Cut(d Divergence, start, end int64) int64 {
-	if d.Epoch < 0 {
-		return start
-	}
 	own, until := e.End(d.Epoch, end)
 	if own < 0 {
 		until = end // the leader's epoch is above all of ours

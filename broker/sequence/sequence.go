@@ -134,6 +134,17 @@ func (p *Producers) Below(offset int64) []Batch {
 	return out
 }
 
+// Needs reports whether the batch of a producer that ends at this offset says where its sequence stands, as far as the log goes below another offset: it is the last one there, or there is none below that
+// is known.
+func (p *Producers) Needs(producer int64, end, below int64) bool {
+	e := p.byID[producer]
+	if e == nil {
+		return false
+	}
+	n, _ := slices.BinarySearchFunc(e.batches, below, func(b Batch, o int64) int { return cmp.Compare(b.End, o) })
+	return n == 0 || end >= e.batches[n-1].End
+}
+
 // String is the batch as a word of a text file.
 func (b Batch) String() string {
 	return fmt.Sprintf("%d/%d/%d-%d/%d-%d/%d", b.Producer, b.Epoch, b.First, b.Last, b.Base, b.End, b.Time)

@@ -20,9 +20,11 @@ const (
 	LogRolled    = "log.rolled"    // Subject t/p. A: base offset of the new active segment
 	LogDeleted   = "log.deleted"   // a segment goes. Subject t/p. A: its base offset, B: the log start after it
 	LogTruncated = "log.truncated" // Subject t/p. A: log end before, B: log end after
-	LogFailed    = "log.failed"    // an I/O error fenced the log. Subject t/p. Detail: the error
-	LeaderBegan  = "leader.began"  // this broker leads. Subject t/p. A: leader epoch, B: log end, C: high watermark as it knows it
-	// HighWatermark moved, as far as this broker knows; C is 1 at the leader. Subject t/p. A: the high watermark, B: leader epoch
+	// LogCompacted: a segment takes the place of those with the same offsets. Subject t/p. A: its base offset, B: the offset after its last, C: the offset below which records were compacted
+	LogCompacted = "log.compacted"
+	LogFailed    = "log.failed"   // an I/O error fenced the log. Subject t/p. Detail: the error
+	LeaderBegan  = "leader.began" // this broker leads. Subject t/p. A: leader epoch, B: log end, C: high watermark as it knows it
+	// HighWatermark moved, as far as this broker knows; C is 1 at the leader. Subject t/p. A: the high watermark, B: leader epoch, -1: it is what the broker begins with, its log just opened
 	HighWatermark = "log.committed"
 	// StateDecided by the controller. Subject t/p. Detail: why. A: leader, B: leader epoch, C: controller epoch
 	StateDecided      = "controller.decided"

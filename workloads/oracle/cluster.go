@@ -146,7 +146,7 @@ func (c *Cluster) znode(e *history.Event) {
 		p, now := c.part(place{topic, int32(i)}), &c.reg.states[topic][i]
 		var before *PartitionState
 		if i < len(was) {
-			if before = &was[i]; before.Unclean(now) {
+			if before = &was[i]; before.Unclean(now) && p.topic.Unclean {
 				p.lost = true
 				p.unclean++
 			}

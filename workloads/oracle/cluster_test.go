@@ -3,6 +3,7 @@ package oracle
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,13 +41,23 @@ func TestWatermarks(t *testing.T) {
 	t.Run("nor below the log start", func(t *testing.T) {
 		fires(t, w(), HighMark, "above the high watermark 3", begin+"\nb2 log.deleted t/0 - 0 4")
 	})
+	t.Run("nor when the log is opened", func(t *testing.T) {
+		opened := begin + "\nb1#2 log.opened t/0 - 0 3 0; "
+		silent(t, w(), opened+"b1#2 log.committed t/0 - 3 -1 0; b1#2 log.deleted t/0 - 0 3")
+		fires(t, w(), HighMark, "whose log has 0 to 3", opened+"b1#2 log.committed t/0 - 5 -1 0")
+	})
+	t.Run("what an earlier life deleted goes before the log is open", func(t *testing.T) {
+		silent(t, w(), begin+"\nb1#2 log.deleted t/0 - 0 4; b1#2 log.opened t/0 - 4 5 0; b1#2 log.committed t/0 - 4 -1 0")
+	})
 	t.Run("a restarted log takes it along", func(t *testing.T) {
 		restarted := begin + "\nb3 log.truncated t/0 - 5 9\n"
 		silent(t, w(), restarted+"b3 log.committed t/0 - 9 0 0; b3 log.appended t/0 - 9 10")
 		fires(t, w(), HighMark, "whose log starts at 9, above the high watermark 0", restarted+"b3 log.appended t/0 - 9 10")
 	})
 	t.Run("an unclean election may take it back", func(t *testing.T) {
-		silent(t, w(), begin+leads(-1, 1, 1)+leads(2, 2, 2)+`
+		p := replicatedPromise(-1)
+		p.Topics[0].Unclean = true
+		silent(t, NewWatermarks(NewCluster(p)), begin+leads(-1, 1, 1)+leads(2, 2, 2)+`
 			b2 leader.began t/0 - 2 3 2; b2 log.committed t/0 - 3 2 1; b1 log.committed t/0 - 5 0 1`+leads(3, 3, 3, 2)+`
 			b3 leader.began t/0 - 3 3 2; b3 log.committed t/0 - 4 3 1`)
 	})
@@ -114,13 +125,14 @@ type trio struct {
 	w       *sim.World
 	brokers []*virtual.Computer
 	files   []machine.File
+	promise *Promise
 	match   *Agreement
 	acked   *Acknowledged
 }
 
 func newTrio(t *testing.T, acks int16) *trio {
-	x := &trio{w: sim.New(sim.Config{Seed: 1})}
 	p := replicatedPromise(acks)
+	x := &trio{w: sim.New(sim.Config{Seed: 1}), promise: p}
 	d, c := NewDisks(p, x.w.Now), NewCluster(p)
 	x.match, x.acked = NewAgreement(c, d), NewAcknowledged(c, d)
 	vc := virtual.New(x.w, virtual.Config{})
@@ -232,6 +244,7 @@ func TestAgreement(t *testing.T) {
 	})
 	t.Run("after an unclean election that is no violation", func(t *testing.T) {
 		x := newTrio(t, 1)
+		x.promise.Topics[0].Unclean = true
 		x.write(1, "0a", "0b")
 		x.tell(leads(1, 0, 1) + "b1 log.committed t/0 - 2 0 1")
 		x.write(2, "0a")
@@ -239,6 +252,26 @@ func TestAgreement(t *testing.T) {
 		x.tell(leads(2, 1, 2) + "b2 leader.began t/0 - 1 1 1")
 		x.write(1, "0a")
 		require.Empty(t, x.found())
+	})
+	t.Run("which a topic must allow", func(t *testing.T) {
+		x := newTrio(t, -1)
+		x.tell(leads(1, 0, 1) + leads(2, 1, 2))
+		x.fires(Durable, "broker 2 is elected to lead t/0 in epoch 1, though it was neither in sync nor eligible")
+	})
+	t.Run("a follower joins without what is committed", func(t *testing.T) {
+		for logs, lacks := range map[string]bool{"0a 0b": false, "0a": true, "0a 0c": true} {
+			x := newTrio(t, -1)
+			x.write(1, "0a", "0b")
+			x.write(2, "0a", "0b")
+			x.write(3, strings.Fields(logs)...)
+			x.tell(leads(1, 0, 1, 2) + "b1 log.committed t/0 - 2 0 1" + leads(1, 0, 1, 2, 3))
+			x.write(3, "0a", "0b")
+			if lacks {
+				x.fires(Match, "broker 3 joins the in-sync replicas of t/0 without what was committed at 1..1")
+			} else {
+				require.Empty(t, x.found())
+			}
+		}
 	})
 	t.Run("logs differ in the end", func(t *testing.T) {
 		x := newTrio(t, -1)

@@ -206,9 +206,10 @@ func (d *Delivery) replica(e *history.Event, p *partLog) {
 	case machine.LogFailed:
 		p.lose(e.At, false, 0)
 	case machine.HighWatermark:
-		if t.C == 1 {
+		switch {
+		case t.C == 1:
 			p.visible = max(p.visible, t.A)
-		} else {
+		case t.B >= 0:
 			d.learnt(e.At, e.Machine, p)
 		}
 	case machine.LeaderBegan:

@@ -108,7 +108,7 @@ func (l *diskLog) checkpointed() int64 {
 		return -1
 	}
 	var start int64
-	if n, _ := fmt.Sscanf(string(p), "faultline-log 2 start %d ", &start); n != 1 {
+	if n, _ := fmt.Sscanf(string(p), "faultline-log 3 start %d ", &start); n != 1 {
 		return -1
 	}
 	return start

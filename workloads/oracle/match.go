@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -12,7 +13,10 @@ import (
 // Verified, when a leader of the registry's epoch moves the high watermark (HW): it has the batches below, and so has every in-sync replica of the registry that did not
 // lose its tail since it became one; with the same bytes and leader epochs. Each batch is read once on each disk.
 //
-// When a leader begins in a clean election: its log has every batch that was below a HW before (DUR).
+// When a leader begins in a clean election: its log has every batch that was below a HW before (DUR). And the registry names no leader that was neither in sync nor eligible, unless the topic
+// allows that.
+//
+// When a follower joins the in-sync replicas: its log has every batch that was below a HW before (MATCH), for it may be elected from then on.
 //
 // At the end, on every replica whose log is open: batches at the same offset with the same leader epoch are the same; and below the HW of the leader all logs are the
 // same, and have what was ever committed, as far as their retention left it.
@@ -55,6 +59,7 @@ type cursor struct {
 func NewAgreement(c *Cluster, d *Disks) *Agreement {
 	o := &Agreement{cluster: c, disks: d, ledgers: map[*replicas]*ledger{}}
 	o.Free(c.promise.Ruins.Any)
+	c.onDecided = append(c.onDecided, o.decided)
 	c.onBegan = append(c.onBegan, o.began)
 	c.onTold = append(c.onTold, o.told)
 	c.onGone = append(c.onGone, func(p *replicas) { delete(o.ledgers, p) })
@@ -148,22 +153,54 @@ func (o *Agreement) began(e *history.Event, p *replicas) {
 		g.from = max(g.from, start)
 		return
 	}
-	have, _, _, _ := o.disks.cached(l)
-	i, _ := slices.BinarySearchFunc(have, g.from, func(b logBatch, o int64) int { return int(b.base - o) })
-	have = have[min(i, len(have)):]
-	n := 0
-	for n < len(g.batches) && n < len(have) && g.batches[n] == have[n] {
-		n++
-	}
-	if n == len(g.batches) {
-		return
-	}
-	lost := g.batches[n]
-	if !p.lost {
-		o.tell(g, e, Durable, "%s begins to lead %s in epoch %d without what was committed at %d..%d: %s", e.Machine, p.place, e.Trace.A, lost.base, lost.next()-1,
-			differ(g.batches[n:n+1], have[min(n, len(have)):], lost.base, lost.next()))
+	n, why := o.lacks(l, g.batches)
+	if why != "" && !p.lost {
+		o.tell(g, e, Durable, "%s begins to lead %s in epoch %d without what was committed at %s", e.Machine, p.place, e.Trace.A, why)
 	}
 	g.batches = g.batches[:n]
+}
+
+// lacks holds a log against what is committed: how many batches of it the log has, and, when these are not all, where it parts from them.
+func (o *Agreement) lacks(l *diskLog, committed []logBatch) (n int, why string) {
+	if len(committed) == 0 {
+		return 0, ""
+	}
+	have, _, _, _ := o.disks.cached(l)
+	i, _ := slices.BinarySearchFunc(have, committed[0].base, func(b logBatch, o int64) int { return cmp.Compare(b.base, o) })
+	have = have[min(i, len(have)):]
+	for n < len(committed) && n < len(have) && committed[n] == have[n] {
+		n++
+	}
+	if n == len(committed) {
+		return n, ""
+	}
+	lost := committed[n]
+	return n, fmt.Sprintf("%d..%d: %s", lost.base, lost.next()-1, differ(committed[n:n+1], have[min(n, len(have)):], lost.base, lost.next()))
+}
+
+// decided judges who the registry says leads and who is in sync.
+func (o *Agreement) decided(e *history.Event, p *replicas, was, now *PartitionState) {
+	if was == nil || o.cluster.promise.Ruins.Any() {
+		return
+	}
+	if was.Unclean(now) && !p.topic.Unclean {
+		o.Violate(e.At, Durable, "broker %d is elected to lead %s in epoch %d, though it was neither in sync nor eligible and the topic asks for one that was", now.Leader, p.place, now.LeaderEpoch)
+	}
+	g := o.ledger(p)
+	for _, m := range now.ISR {
+		name, ok := o.cluster.intact(m)
+		l := o.disks.on(name, p.place)
+		if findMember(was.ISR, m.ID) >= 0 || now.LeaderEpoch != was.LeaderEpoch || !ok || l == nil || !l.open || l.failed || l.cutting {
+			continue
+		}
+		committed := g.batches
+		for start := l.first(); len(committed) > 0 && committed[0].base < start; {
+			committed = committed[1:]
+		}
+		if _, why := o.lacks(l, committed); why != "" {
+			o.tell(g, e, Match, "broker %d joins the in-sync replicas of %s without what was committed at %s", m.ID, p.place, why)
+		}
+	}
 }
 
 // between reads the log's batches from one offset to another, or as far as they go.

@@ -221,7 +221,7 @@ func (f *forger) checkpoint(start int64, sync bool) {
 	f.must(func() error {
 		file, err := f.m.Disk().Open(benchDir+"/checkpoint", machine.Create|machine.Truncate)
 		if err == nil {
-			_, err = machine.WriteFull(file, fmt.Appendf(nil, "faultline-log 2 start %d recovery %d epochs 0 crc 00000000\n", start, start), 0)
+			_, err = machine.WriteFull(file, fmt.Appendf(nil, "faultline-log 3 start %d recovery %d cleaned 0 epochs 0 crc 00000000\n", start, start), 0)
 		}
 		if err == nil && sync {
 			err = file.Sync()

@@ -11,7 +11,7 @@ import (
 //   - in the life of one process, what a broker tells of a partition never goes back, be it leader or follower. After a restart it may be lower: the checkpoint is older;
 //   - over leaders: a new one begins with what it knew as a follower, which may be lower than what the old one told. But as soon as it moves it is not below anything that a leader of an earlier
 //     epoch told, for every in-sync replica has all of that;
-//   - log start <= HW <= log end, as the broker tells them: at each move, and, when the log was restarted further on, by the next append.
+//   - log start <= HW <= log end, as the broker tells them: when the log is opened, at each move, when retention deletes, and, when the log was restarted further on, by the next append.
 //
 // After an unclean election, where the topic allows it, the HW may go back.
 //
@@ -32,6 +32,7 @@ type watermark struct {
 	before     int64 // the highest HW that a leader of an earlier epoch told
 	unclean    int   // unclean elections when it was looked at
 	behind     bool  // the log was restarted, and the HW must follow
+	open       bool  // before, what goes was deleted in an earlier life
 }
 
 // NewWatermarks judges the partitions that c follows.
@@ -78,7 +79,7 @@ func (o *Watermarks) Observe(e *history.Event) {
 	w := o.mark(e, p)
 	switch t.Kind {
 	case machine.LogOpened:
-		w.start, w.end, w.hw = t.A, t.B, t.A
+		w.start, w.end, w.hw, w.open = t.A, t.B, t.A, true
 	case machine.LogAppended:
 		if w.behind && w.hw < w.start {
 			o.Violate(e.At, HighMark, "%s appends to %s, whose log starts at %d, above the high watermark %d", e.Machine, p.place, w.start, w.hw)
@@ -91,7 +92,7 @@ func (o *Watermarks) Observe(e *history.Event) {
 		}
 	case machine.LogDeleted:
 		w.start = t.B
-		if w.hw < w.start {
+		if w.open && w.hw < w.start {
 			o.Violate(e.At, HighMark, "%s deleted %s up to %d, above the high watermark %d", e.Machine, p.place, w.start, w.hw)
 		}
 	}
