@@ -64,7 +64,8 @@ type commit struct {
 type extent struct {
 	start, end int64
 	broker     string
-	ruined     bool // its disk was: it may give offsets out anew
+	ruined     bool // its disk was, or it is freed: it may give offsets out anew
+	several    bool // replicas
 }
 
 // NewOffsets makes the oracle. disk may be nil: then the brokers' own events say where a log starts.
@@ -98,6 +99,12 @@ func (o *Offsets) Observe(e *history.Event) {
 		o.called(e)
 	case history.MachineWiped:
 		o.ruin(e.Machine)
+	case history.PartitionRuined:
+		subject := place{e.Topic, e.Partition}.String()
+		if o.logs[subject] == nil {
+			o.logs[subject] = &extent{several: true}
+		}
+		o.logs[subject].ruined = true
 	case history.MachineRuined:
 		if e.Text == "bytes" {
 			o.ruin(e.Machine)
@@ -124,16 +131,17 @@ func (o *Offsets) traced(e *history.Event) {
 	case machine.LogAppended, machine.LogOpened, machine.LogDeleted, machine.LogTruncated:
 		l := o.logs[t.Subject]
 		if l == nil {
-			l = &extent{}
+			at, _ := parsePlace(t.Subject)
+			l = &extent{several: o.promise.Replicated(at.topic), ruined: o.promise.Ruins.of(at)}
 			o.logs[t.Subject] = l
 		}
 		if l.broker != e.Machine {
 			l.broker = e.Machine
-			l.ruined = l.ruined || o.promise.Ruins.Decays(e.Machine)
+			l.ruined = l.ruined || !l.several && o.promise.Ruins.Decays(e.Machine)
 		}
 		switch t.Kind {
 		case machine.LogOpened:
-			if o.promise.Replicated(topicOf(t.Subject)) {
+			if l.several {
 				l.end = max(l.end, t.B)
 			} else {
 				l.start, l.end = t.A, t.B
@@ -141,7 +149,7 @@ func (o *Offsets) traced(e *history.Event) {
 		case machine.LogDeleted:
 			l.start = max(l.start, t.B)
 		case machine.LogTruncated:
-			if !o.promise.Replicated(topicOf(t.Subject)) {
+			if !l.several {
 				l.end = t.B
 			}
 		default:
@@ -248,7 +256,7 @@ func (o *Offsets) decided(topic string, now []PartitionState) {
 		if i < len(was) && was[i].Unclean(&now[i]) {
 			subject := place{topic, int32(i)}.String()
 			if o.logs[subject] == nil {
-				o.logs[subject] = &extent{}
+				o.logs[subject] = &extent{several: true}
 			}
 			o.logs[subject].ruined = true
 		}
@@ -258,7 +266,7 @@ func (o *Offsets) decided(topic string, now []PartitionState) {
 // ruin notes that the logs on a machine may give offsets out anew.
 func (o *Offsets) ruin(machine string) {
 	for _, l := range o.logs {
-		l.ruined = l.ruined || l.broker == machine
+		l.ruined = l.ruined || !l.several && l.broker == machine
 	}
 }
 
