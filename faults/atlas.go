@@ -146,6 +146,11 @@ func (s *Swarm) stay(env Env) []Wrong {
 // Survivable is the condition of a fault that strikes only where the system promises to survive it.
 const Survivable = "survivable"
 
+// takesCopies tells whether the fault may take a copy where there are several.
+func (f Fault) takesCopies(env Env) bool {
+	return f.Harm() != None && env.replicated() && slices.ContainsFunc(reachable(f.Target, env), func(m string) bool { return RoleOf(m) == "broker" })
+}
+
 // replicated tells whether some topic's partitions may have several replicas.
 func (env Env) replicated() bool {
 	return slices.ContainsFunc(env.Topics, func(t TopicInfo) bool { return t.Replicas > 1 })

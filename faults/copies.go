@@ -79,7 +79,7 @@ func (f Fault) Harm() Harm {
 }
 
 // lasts tells whether the harm is done while the fault lasts, not when it strikes.
-func (f Fault) lasts() bool { return f.Kind == DiskErrors || f.Kind == FullDisk }
+func (f Fault) lasts() bool { return f.Kind == DiskErrors || f.Kind == FullDisk || f.Kind == Stop }
 
 // NewCopies knows of no partition yet.
 func NewCopies() *Copies {

@@ -225,6 +225,8 @@ func (r *run) struck(n faults.Note) {
 		r.rec.FaultHealed("", n.Number, line)
 	case faults.Held:
 		r.rec.FaultHeld(n.Number, fmt.Sprintf("%s # it would leave too few good copies of %s", line, strings.Join(n.Short, ", ")))
+	case faults.Dropped:
+		r.rec.FaultHeld(n.Number, fmt.Sprintf("%s # for good: it would still leave too few good copies of %s", line, strings.Join(n.Short, ", ")))
 	case faults.Ended, faults.Healed:
 		r.ruin(n, r.rec.MachineMended)
 		r.rec.FaultHealed("", n.Number, line)
