@@ -15,7 +15,8 @@ import (
 //
 // After an unclean election, where the topic allows it, the HW may go back.
 //
-// Not verified: that the HW moves (Liveness, Delivery), that what lies below is what was there (Agreement). Beyond the atlas ([Ruins]) nothing is judged.
+// Not verified: that the HW moves (Liveness, Delivery), that what lies below is what was there (Agreement). Beyond the atlas ([Ruins]) a partition that is freed is not
+// judged.
 type Watermarks struct {
 	Findings
 	cluster *Cluster
@@ -38,7 +39,7 @@ type watermark struct {
 // NewWatermarks judges the partitions that c follows.
 func NewWatermarks(c *Cluster) *Watermarks {
 	o := &Watermarks{cluster: c, marks: map[hosted]*watermark{}, high: map[place]int64{}}
-	o.Free(c.promise.Ruins.Any)
+	o.Free(c.promise.Ruins.Records)
 	c.onTold = append(c.onTold, o.told)
 	c.onBegan = append(c.onBegan, o.began)
 	return o
@@ -73,7 +74,7 @@ func (o *Watermarks) Observe(e *history.Event) {
 		return
 	}
 	p := o.cluster.bySubject(t.Subject)
-	if p == nil {
+	if p == nil || o.cluster.freed(p) {
 		return
 	}
 	w := o.mark(e, p)
