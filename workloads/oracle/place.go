@@ -128,5 +128,4 @@ func parseOffset(data string) (int64, bool) {
 	return n, err == nil
 }
 
-
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
