@@ -71,6 +71,8 @@ type Brokers struct {
 	OffsetsPartitions quantity.Counts `yaml:"offsets_partitions" default:"4" min:"1" max:"50"`
 	// Replicas of each of them, or as many as there are brokers, if these are fewer. A commit needs more than half of them in sync.
 	OffsetsReplicas quantity.Counts `yaml:"offsets_replicas" default:"3" min:"1" max:"16"`
+	// A segment of that topic is closed and the next one begun at this size; then it can be compacted.
+	OffsetsSegmentBytes quantity.Sizes `yaml:"offsets_segment_bytes" default:"1MiB" min:"1KiB"`
 	// How long the first rebalance of an empty coordinator group waits for more members.
 	GroupDelay quantity.Durations `yaml:"group_delay" default:"200ms" min:"0s" max:"1m"`
 	// How long after a process ended by itself (a disk error, a lost session) it is started again.

@@ -69,6 +69,7 @@ func (r *run) promise() *oracle.Promise {
 	if slices.ContainsFunc(p.Groups, func(g oracle.Group) bool { return g.Coordinated }) {
 		p.Topics = append(p.Topics, oracle.Topic{
 			Name: offsetsTopic, Partitions: int32(t.Brokers.OffsetsPartitions.V()), RetentionTime: -1, RetentionBytes: -1,
+			SegmentBytes: int64(t.Brokers.OffsetsSegmentBytes.V()), Compact: true,
 			Replicas: r.offsetsReplicas(), MinISR: 1 + r.offsetsReplicas()/2,
 		})
 	}
