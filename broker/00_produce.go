@@ -50,6 +50,7 @@ func (c *conn) produce(h wire.Header, rest []byte) error {
 		for j := range rt.Partitions {
 			rp := &rt.Partitions[j]
 			if b.m.Failpoint("fault/broker/produce-next") { // the connection drops amid the request's partitions
+				c.tellGrown()
 				return errMisfortune
 			}
 			pp := kmsg.NewProduceResponseTopicPartition()
@@ -75,7 +76,12 @@ func (c *conn) produce(h wire.Header, rest []byte) error {
 					b.markRefusal(err)
 					b.logFailed(p, err)
 				} else if pp.ErrorCode == 0 {
-					b.appended(p, epoch)
+					if p.replicated {
+						c.grew = append(c.grew, p)
+						if p.grew(b.m, epoch) {
+							c.committed = append(c.committed, p)
+						}
+					}
 					pp.BaseOffset, pp.LogStartOffset = done.Base, done.Start
 					if req.Acks == -1 {
 						if !p.replicated {
@@ -92,6 +98,7 @@ func (c *conn) produce(h wire.Header, rest []byte) error {
 			pt.Topic = strings.Clone(rt.Topic)
 		}
 	}
+	c.tellGrown() // in one go, so that a follower gets all of it by one fetch
 	switch {
 	case req.Acks == 0 && failed:
 		b.m.Mark("mark/broker/produce-failed-in-silence")
@@ -106,6 +113,13 @@ func (c *conn) produce(h wire.Header, rest []byte) error {
 	next, err := c.later().push(out)
 	c.spare = next
 	return err
+}
+
+// tellGrown wakes followers, which wait for any record, and consumers, which wait for committed ones.
+func (c *conn) tellGrown() {
+	c.b.waits.grown(true, c.grew...)
+	c.b.waits.grown(false, c.committed...)
+	c.grew, c.committed = c.grew[:0], c.committed[:0]
 }
 
 // produceTarget finds the partition, or the code that refuses.

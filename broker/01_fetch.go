@@ -22,7 +22,7 @@ type fetch struct {
 // fetchItem is one partition of it.
 type fetchItem struct {
 	p       *partition // nil: not here
-	refused int16      // why it cannot be read; does not change while the fetch waits
+	refused int16      // why it cannot be read, whoever leads
 
 	code    int16
 	start   int64 // log start, -1: unknown
@@ -56,9 +56,10 @@ func (c *conn) fetchRecords(h wire.Header, rest []byte) error {
 	wait := min(max(time.Duration(req.MaxWaitMillis)*time.Millisecond, 0), c.b.cfg.MaxFetchWait)
 	deadline := c.b.m.Uptime() + wait
 	c.noteReplica(req)
-	enough := c.gather(req)
-	if !enough && wait > 0 && !c.b.m.Failpoint("fault/broker/poll-short") { // an answer may come before there is enough
+	if wait > 0 && !c.b.m.Failpoint("fault/broker/poll-short") { // an answer may come before there is enough
 		c.await(req, deadline)
+	} else {
+		c.gather(req)
 	}
 	if err := c.drain(); err != nil {
 		return err
@@ -90,9 +91,6 @@ func (c *conn) resolve(req *kmsg.FetchRequest) {
 			if t != nil {
 				it.p, it.refused = b.lookupLocked(t, rp.Partition)
 			}
-			if it.refused == 0 {
-				it.refused = it.p.epochCode(rp.CurrentLeaderEpoch)
-			}
 			f.items = append(f.items, it)
 		}
 	}
@@ -117,14 +115,11 @@ func (c *conn) noteReplica(req *kmsg.FetchRequest) {
 		for pi := range req.Topics[ti].Partitions {
 			it, rp := &c.fetch.items[i], &req.Topics[ti].Partitions[pi]
 			i++
-			if it.refused != 0 || !it.p.replicated || rp.FetchOffset < it.p.log.Start() {
+			if it.refused != 0 || !it.p.replicated {
 				continue
 			}
-			if it.where, it.parted = it.p.log.Diverges(rp.FetchOffset, rp.LastFetchedEpoch); it.parted {
-				continue
-			}
-			if end := it.p.log.End(); rp.FetchOffset > end {
-				it.where, it.parted = replica.Divergence{Epoch: rp.LastFetchedEpoch, End: end}, true
+			var known bool
+			if it.where, it.parted, known = it.p.log.Diverges(rp.FetchOffset, rp.LastFetchedEpoch); it.parted || !known {
 				continue
 			}
 			it.p.mu.Lock()
@@ -134,10 +129,11 @@ func (c *conn) noteReplica(req *kmsg.FetchRequest) {
 			}
 			it.p.mu.Unlock()
 			if moved {
-				b.waits.fire(it.p)
+				c.committed = append(c.committed, it.p)
 			}
 		}
 	}
+	c.tellGrown()
 }
 
 // gather reads what there is now and reports whether it is enough to answer: enough bytes, or an error that the client should hear of.
@@ -168,8 +164,8 @@ func (c *conn) read(it *fetchItem, rp *kmsg.FetchRequestTopicPartition, left int
 	if it.code = it.refused; it.code != 0 {
 		return
 	}
-	if !it.p.leads() {
-		it.code = codeNotLeader
+	hw, code := it.p.readable(rp.CurrentLeaderEpoch)
+	if it.code = code; code != 0 {
 		return
 	}
 	if c.b.m.Failpoint("fault/broker/fetch-refused") { // as if the log were being opened
@@ -177,7 +173,10 @@ func (c *conn) read(it *fetchItem, rp *kmsg.FetchRequestTopicPartition, left int
 		return
 	}
 	state := it.p.log.State()
-	it.start, it.visible = state.Start, it.p.visible()
+	it.start, it.visible = state.Start, state.Visible
+	if it.p.replicated {
+		it.visible = hw
+	}
 	until := it.visible
 	if toReplica {
 		until = state.End
@@ -238,20 +237,33 @@ func readCode(err error) int16 {
 	return codeStorageError
 }
 
-// await waits until there is enough or the time is up. The logs wake it; it never polls (KAFKA-14334).
+// await gathers until there is enough or the time is up. The logs wake it; it never polls (KAFKA-14334).
 func (c *conn) await(req *kmsg.FetchRequest, deadline time.Duration) {
 	f, w := &c.fetch, &c.b.waits
 	if f.waiter == nil {
 		f.waiter = &waiter{woken: c.b.m.NewCond("broker.fetch", w.mu)}
 	}
+	of, _ := replicaOf(req)
 	w.mu.Lock()
-	for i := range f.items {
+	f.waiter.replica, f.waiter.fired = of >= 0, false
+	for i := range f.items { // before the first look, so that what comes after it is not missed
 		if p := f.items[i].p; p != nil {
 			p.waiters = append(p.waiters, f.waiter)
 		}
 	}
-	f.waiter.fired = true // what came since the first look fired nobody
-	for {
+	w.mu.Unlock()
+	enough := c.gather(req)
+	w.mu.Lock()
+	for waited := false; ; waited = true {
+		switch {
+		case enough && waited:
+			c.b.m.Mark("mark/broker/poll-ended-by-append")
+		case w.stopped && waited:
+			c.b.m.Mark("mark/broker/poll-ended-by-stop")
+		}
+		if enough || w.stopped || waited && c.b.m.Uptime() >= deadline {
+			break
+		}
 		for !f.waiter.fired && !w.stopped {
 			left := deadline - c.b.m.Uptime()
 			if left <= 0 {
@@ -268,17 +280,8 @@ func (c *conn) await(req *kmsg.FetchRequest, deadline time.Duration) {
 		f.waiter.fired = false
 		w.mu.Unlock()
 		c.b.m.Failpoint("fault/broker/poll-woken")
-		enough := c.gather(req)
+		enough = c.gather(req)
 		w.mu.Lock()
-		switch {
-		case enough:
-			c.b.m.Mark("mark/broker/poll-ended-by-append")
-		case w.stopped:
-			c.b.m.Mark("mark/broker/poll-ended-by-stop")
-		}
-		if enough || w.stopped || c.b.m.Uptime() >= deadline {
-			break
-		}
 	}
 	for i := range f.items {
 		if p := f.items[i].p; p != nil {

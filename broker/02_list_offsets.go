@@ -59,7 +59,13 @@ func (p *partition) epochCode(epoch int32) int16 {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.epochCodeLocked(epoch)
+}
+
+// epochCodeLocked is epochCode for a caller that has mu.
+func (p *partition) epochCodeLocked(epoch int32) int16 {
 	switch {
+	case epoch < 0:
 	case epoch < p.epoch:
 		return codeFencedLeaderEpoch
 	case epoch > p.epoch:

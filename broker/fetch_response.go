@@ -113,7 +113,7 @@ func (e *encoder) fetchHead(v int16, id int32, it *fetchItem) {
 
 // parting ends a partition, with the place where the asking replica's log parts from this one, if it does (KIP-595).
 func (e *encoder) parting(it *fetchItem) {
-	if !it.parted || !e.flexible {
+	if !it.parted || it.code != 0 || !e.flexible {
 		e.tags()
 		return
 	}

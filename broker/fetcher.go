@@ -30,6 +30,11 @@ type fetcher struct {
 	// Guarded by the broker's lock.
 	parts []*following
 	conn  *client.Conn
+
+	// Of the task, for reuse.
+	ready []*following
+	addr  string // of the connection
+	req   kmsg.FetchRequest
 }
 
 // following is a partition that a fetcher copies.
@@ -97,7 +102,7 @@ func (f *fetcher) run() {
 	defer b.mu.Unlock()
 	for !b.stopping && len(f.parts) > 0 {
 		now := b.m.Uptime()
-		var ready []*following
+		ready := f.ready[:0]
 		var next time.Duration
 		for _, fl := range f.parts {
 			if fl.notBefore <= now {
@@ -106,6 +111,7 @@ func (f *fetcher) run() {
 				next = fl.notBefore
 			}
 		}
+		f.ready = ready
 		i, live := slices.BinarySearchFunc(b.live, f.leader, func(l liveBroker, id int32) int { return cmp.Compare(l.id, id) })
 		switch {
 		case !live:
@@ -116,9 +122,12 @@ func (f *fetcher) run() {
 			b.changed.WaitTimeout(next - now)
 			continue
 		}
-		addr, epoch := net.JoinHostPort(b.live[i].host, strconv.Itoa(int(b.live[i].port))), b.epoch
+		if f.conn == nil {
+			f.addr = net.JoinHostPort(b.live[i].host, strconv.Itoa(int(b.live[i].port)))
+		}
+		epoch := b.epoch
 		b.mu.Unlock()
-		err := f.fetch(addr, epoch, ready)
+		err := f.fetch(epoch, ready)
 		b.mu.Lock()
 		if err != nil {
 			b.m.Mark("mark/broker/replica-fetch-failed")
@@ -135,14 +144,14 @@ func (f *fetcher) run() {
 }
 
 // fetch does one request. An error is one of the connection.
-func (f *fetcher) fetch(addr string, epoch int64, ready []*following) error {
+func (f *fetcher) fetch(epoch int64, ready []*following) error {
 	b := f.b
 	b.mu.Lock()
 	conn := f.conn
 	b.mu.Unlock()
 	if conn == nil {
 		var err error
-		conn, err = client.Dial(b.m, addr, client.Config{ClientID: fmt.Sprintf("replica-%d", b.cfg.ID), DialTimeout: b.cfg.ReplicaLag, RequestTimeout: b.cfg.ReplicaLag})
+		conn, err = client.Dial(b.m, f.addr, client.Config{ClientID: fmt.Sprintf("replica-%d", b.cfg.ID), DialTimeout: b.cfg.ReplicaLag, RequestTimeout: b.cfg.ReplicaLag})
 		if err != nil {
 			return err
 		}
@@ -187,23 +196,28 @@ func (f *fetcher) fetch(addr string, epoch int64, ready []*following) error {
 func fetchWait(lag time.Duration) time.Duration { return min(replicaWait, lag/3) }
 
 func (f *fetcher) request(epoch int64, ready []*following) *kmsg.FetchRequest {
-	req := kmsg.NewPtrFetchRequest()
+	req := &f.req
+	topics := req.Topics[:0]
+	*req = kmsg.NewFetchRequest()
 	req.ReplicaState.ID, req.ReplicaState.Epoch = f.b.cfg.ID, epoch
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(fetchWait(f.b.cfg.ReplicaLag).Milliseconds()), 1, 10*replicaBytes
 	for _, fl := range ready {
-		n := len(req.Topics)
-		if n == 0 || req.Topics[n-1].TopicID != fl.p.topic.id {
+		n := len(topics)
+		if n == 0 || topics[n-1].TopicID != fl.p.topic.id {
 			rt := kmsg.NewFetchRequestTopic()
+			if n < cap(topics) {
+				rt.Partitions = topics[:n+1][n].Partitions[:0]
+			}
 			rt.TopicID = fl.p.topic.id
-			req.Topics = append(req.Topics, rt)
+			topics = append(topics, rt)
 			n++
 		}
 		rp := kmsg.NewFetchRequestTopicPartition()
 		rp.Partition, rp.CurrentLeaderEpoch, rp.PartitionMaxBytes = fl.p.id, fl.epoch, replicaBytes
-		rp.LastFetchedEpoch, rp.FetchOffset = fl.p.log.LastEpoch()
-		rp.LogStartOffset = fl.p.log.Start()
-		req.Topics[n-1].Partitions = append(req.Topics[n-1].Partitions, rp)
+		rp.LastFetchedEpoch, rp.LogStartOffset, rp.FetchOffset = fl.p.log.Reach()
+		topics[n-1].Partitions = append(topics[n-1].Partitions, rp)
 	}
+	req.Topics = topics
 	return req
 }
 

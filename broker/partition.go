@@ -39,18 +39,42 @@ type waits struct {
 
 // waiter is one waiting fetch.
 type waiter struct {
-	woken machine.Cond // on waits.mu
-	fired bool         // something may have changed since it looked
+	woken   machine.Cond // on waits.mu
+	replica bool         // a follower asks: it waits for any record, a consumer for visible ones
+	fired   bool         // something may have changed since it looked
 }
 
-// fire wakes the fetches that wait for the partition.
+// fire wakes all fetches that wait for the partition: whatever they asked, the answer may be another one.
 func (w *waits) fire(p *partition) {
 	w.mu.Lock()
 	for _, wt := range p.waiters {
+		wt.wake()
+	}
+	w.mu.Unlock()
+}
+
+// grown wakes those that wait for what the partitions have more of: followers for records, or consumers for visible ones.
+func (w *waits) grown(forReplicas bool, parts ...*partition) {
+	if len(parts) == 0 {
+		return
+	}
+	w.mu.Lock()
+	for _, p := range parts {
+		for _, wt := range p.waiters {
+			if wt.replica == forReplicas {
+				wt.wake()
+			}
+		}
+	}
+	w.mu.Unlock()
+}
+
+// wake makes the fetch look again. The lock is held.
+func (wt *waiter) wake() {
+	if !wt.fired {
 		wt.fired = true
 		wt.woken.Signal()
 	}
-	w.mu.Unlock()
 }
 
 // leave takes a waiter off the partition. The lock is held.
@@ -92,14 +116,16 @@ func (b *Broker) openPartition(t *topic, id int32) (*partition, error) {
 		b.m.Trace(machine.Event{Kind: machine.HighWatermark, Subject: p.name, A: p.hw, B: -1})
 	}
 	l.OnVisible(func() {
-		if p.replicated {
+		err := l.State().Err
+		switch {
+		case err != nil:
 			p.mu.Lock()
 			p.moved.Broadcast()
 			p.mu.Unlock()
-		}
-		b.waits.fire(p)
-		if err := l.State().Err; err != nil {
+			b.waits.fire(p)
 			b.logFailed(p, err)
+		case !p.replicated:
+			b.waits.grown(false, p)
 		}
 	})
 	return p, nil

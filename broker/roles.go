@@ -77,6 +77,19 @@ func (p *partition) leads() bool {
 	return p.leader != nil
 }
 
+// readable returns the high watermark of a partition with several replicas, or why somebody who believes in the leader epoch (-1: in none) may not read.
+func (p *partition) readable(epoch int32) (hw int64, code int16) {
+	if !p.replicated && epoch < 0 {
+		return 0, 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if code = p.epochCodeLocked(epoch); code == 0 && p.replicated && p.leader == nil {
+		code = codeNotLeader
+	}
+	return p.hw, code
+}
+
 // lift follows the leader's high watermark. Call with mu; then wake those who wait for records.
 func (p *partition) lift(m machine.Machine) {
 	if hw := p.leader.HW(); hw > p.hw {
@@ -134,12 +147,21 @@ func (b *Broker) appended(p *partition, epoch int32) {
 	if !p.replicated {
 		return
 	}
-	p.mu.Lock()
-	if p.leader != nil && p.epoch == epoch && p.leader.Appended(p.log.End()) {
-		p.lift(b.m)
+	committed := p.grew(b.m, epoch)
+	b.waits.grown(true, p) // followers wait for any record, consumers for committed ones
+	if committed {
+		b.waits.grown(false, p)
 	}
-	p.mu.Unlock()
-	b.waits.fire(p) // followers wait for any record, consumers for committed ones
+}
+
+// grew tells the leader that its log grew, and reports whether more is committed now.
+func (p *partition) grew(m machine.Machine, epoch int32) (committed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if committed = p.leader != nil && p.epoch == epoch && p.leader.Appended(p.log.End()); committed {
+		p.lift(m)
+	}
+	return committed
 }
 
 // await waits until what lies below next is acknowledged for acks=all: committed, or flushed where there is one replica. Errors: errNotLeading, machine.ErrTimeout,

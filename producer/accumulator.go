@@ -165,19 +165,25 @@ func (a *accumulator) add(p *partition, r *Record, timestamp int64, done func(Re
 // never is later than any Uptime.
 const never = time.Duration(1<<63 - 1)
 
-// due is the Uptime at which the partition's next batch may be sent; never when there is none, or enough are in flight.
+// sendable is the Uptime at which the partition's next batch may be sent; never when there is none, or enough are in flight.
+func (a *accumulator) sendable(p *partition) time.Duration {
+	if len(p.queue) == 0 || p.inFlight >= a.cfg.MaxInFlight || !a.may(p.queue[0]) {
+		return never
+	}
+	return p.queue[0].ready
+}
+
+// due is the Uptime at which it must be sent: one that may still grow lingers.
 func (a *accumulator) due(p *partition) time.Duration {
-	if len(p.queue) == 0 || p.inFlight >= a.cfg.MaxInFlight {
+	at := a.sendable(p)
+	if at == never {
 		return never
 	}
 	b := p.queue[0]
-	if !a.may(b) {
-		return never
-	}
 	if b.closed || len(p.queue) > 1 || a.starved > 0 || b.id < a.flushBelow {
-		return b.ready
+		return at
 	}
-	return max(b.ready, b.created+a.cfg.Linger)
+	return max(at, b.created+a.cfg.Linger)
 }
 
 // next is the Uptime at which the node has something to send.
@@ -189,12 +195,15 @@ func (a *accumulator) next(n *node) time.Duration {
 	return at
 }
 
-// drain takes one batch of each partition of the node that has one due, as many as a request carries. They are in flight then.
+// drain takes one batch of each partition of the node, as many as a request carries, if one is due: the others go along, however short they have lingered. They are in flight then.
 func (a *accumulator) drain(n *node, now time.Duration, into []*batch) []*batch {
+	if a.next(n) > now {
+		return into
+	}
 	size := 0
 	for i := range n.parts {
 		p := n.parts[(n.turn+i)%len(n.parts)]
-		if a.due(p) > now {
+		if a.sendable(p) > now {
 			continue
 		}
 		b := p.queue[0]

@@ -22,7 +22,10 @@ func (w *World) pick() *Task {
 	i := 0
 	switch w.cfg.Policy {
 	case Random:
-		if len(w.runq) > 1 {
+		switch {
+		case w.next > 0:
+			i, w.next = w.next-1, 0
+		case len(w.runq) > 1:
 			i = w.rng.intn(len(w.runq))
 		}
 		t := w.runq[i]

@@ -198,6 +198,14 @@ func (w *World) Yield() {
 	if len(w.runq) == 0 && w.halt == nil && len(w.later) == 0 || !w.preempt(t) {
 		return
 	}
+	if w.halt == nil && len(w.later) == 0 && w.cfg.Policy == Random {
+		// What pick would draw, drawn here: if it is this task again nothing need be switched.
+		i := w.rng.intn(len(w.runq) + 1)
+		if i == len(w.runq) {
+			return
+		}
+		w.next = i + 1
+	}
 	t.state = parked
 	w.ready(t)
 	t.park("its turn", "")

@@ -41,6 +41,7 @@ type World struct {
 
 	cur     *Task
 	runq    []*Task
+	next    int // place in runq, from 1, of the task that is drawn already; 0: none is
 	timers  timerHeap
 	tasks   []*Task // live tasks, unordered; Task.slot is the index
 	nextID  uint32

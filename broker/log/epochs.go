@@ -27,14 +27,15 @@ func (l *Log) current(epoch int32) error {
 	return nil
 }
 
-// LastEpoch is the leader epoch of the last record and the log end, both at one moment; -1: there is no record, or it tells no epoch.
-func (l *Log) LastEpoch() (epoch int32, end int64) {
+// Reach is what a follower tells its leader of its log, all at one moment: the leader epoch of the last record (-1: there is no record, or it tells no epoch), the log start
+// and the log end.
+func (l *Log) Reach() (epoch int32, start, end int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.start == l.end {
-		return -1, l.end
+		return -1, l.start, l.end
 	}
-	return l.epochs.Latest(), l.end
+	return l.epochs.Latest(), l.start, l.end
 }
 
 // EpochAt is the leader epoch of the record at the offset, -1: not known.
@@ -51,11 +52,18 @@ func (l *Log) EpochEnd(epoch int32) (int32, int64) {
 	return l.epochs.End(epoch, l.end)
 }
 
-// Diverges compares another log, which ends at an offset in an epoch, with this one. See replica.Epochs.
-func (l *Log) Diverges(offset int64, epoch int32) (replica.Divergence, bool) {
+// Diverges compares another log, which ends at an offset in an epoch, with this one: see replica.Epochs. A log that ends beyond this one parts from it at its end. known is false when
+// the other log ends below the start of this one.
+func (l *Log) Diverges(offset int64, epoch int32) (where replica.Divergence, parted, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.epochs.Diverges(offset, epoch, l.start, l.end)
+	if offset < l.start {
+		return where, false, false
+	}
+	if where, parted = l.epochs.Diverges(offset, epoch, l.start, l.end); !parted && offset > l.end {
+		return replica.Divergence{Epoch: epoch, End: l.end}, true, true
+	}
+	return where, parted, true
 }
 
 // CutPoint is where this log must be cut after its leader answered that it diverges.

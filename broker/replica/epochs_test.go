@@ -20,6 +20,7 @@ func TestWhereAFollowerMustBeCut(t *testing.T) {
 		{"the leader has appended nothing since a later epoch than all of its records, and has more of an older one", []Entry{{0, 0}}, []Entry{{0, 0}, {1, 54}}, 88, 85, 54},
 		{"and less of it", []Entry{{0, 0}}, []Entry{{0, 0}, {1, 54}}, 40, 85, 40},
 		{"and nothing of any epoch of the follower", []Entry{{0, 0}}, []Entry{{1, 0}}, 7, 5, 0},
+		{"the leader knows of no epoch", nil, []Entry{{1, 0}}, 5, 5, 0},
 	} {
 		lead, err := NewEpochs(c.leader)
 		require.NoError(t, err)

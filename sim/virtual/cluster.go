@@ -39,6 +39,7 @@ type Cluster struct {
 	armed     map[string]*site     // every failpoint that was armed once
 	active    int                  // of these, how many are armed now
 	passages  Passages             // nil: not counted
+	event     machine.Event        // the one that OnEvent sees
 }
 
 // New makes a cluster without computers.

@@ -112,8 +112,9 @@ func (p *process) Trace(e machine.Event) {
 	if e.Detail != "" || e.C != 0 {
 		p.w.Record(sim.KindState, p.comp.name, e.Detail, "", uint64(e.C), 0)
 	}
-	if on := p.comp.cluster.OnEvent; on != nil {
-		on(p.comp, &e)
+	if c := p.comp.cluster; c.OnEvent != nil {
+		c.event = e // so that e does not escape
+		c.OnEvent(p.comp, &c.event)
 	}
 }
 

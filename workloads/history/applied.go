@@ -38,7 +38,7 @@ const recentKept = 4096
 var txSeed = maphash.MakeSeed()
 
 func sumOf(t *machine.Event) uint64 {
-	return maphash.Comparable(txSeed, [4]any{t.Kind, t.Subject, t.Detail, t.A})
+	return maphash.Comparable(txSeed, machine.Event{Kind: t.Kind, Subject: t.Subject, Detail: t.Detail, A: t.A})
 }
 
 // zxidOf is the transaction that an event belongs to, 0: it is no event of the coordination service, or does not say.

@@ -25,7 +25,7 @@ import (
 //   - BUDGET: a record is processed within Promise.Late.
 //
 // Verified at the end: every acked record that is still within retention reached every group that reads its topic, as far as
-// acks and delivery mode owe it: with acks=1 a power loss or a disk error of the broker may take what was not
+// acks and delivery mode owe it, and was not compacted away, which Compaction judges: with acks=1 a power loss or a disk error of the broker may take what was not
 // visible, at-most-once may lose what it committed.
 //
 // Of a topic with several replicas what is visible is what some leader told to be committed. A record with acks=1 is owed once a group has seen it, or while the leader stays: another leader
@@ -50,6 +50,7 @@ type Delivery struct {
 	marks   int // parts numbered so far
 
 	coord  history.Applied
+	groups coordinators
 	states map[string][]PartitionState // by the path of its node
 	paths  map[string]*seatLog         // by "g/t/p"
 	near   [16]*seatLog                // by partition: the seat looked up last
@@ -156,6 +157,22 @@ func (d *Delivery) traced(e *history.Event) {
 	case machine.ConsumerReleased:
 		if s := d.bySubject(t.Subject); s != nil {
 			s.drop(func(c *claimant) bool { return c.consumer == t.Detail })
+		}
+	case machine.GroupsLoaded:
+		d.groups.observe(e)
+	case machine.GroupStored:
+		if s := d.bySubject(t.Subject); s != nil && d.groups.observe(e) {
+			s.committed = t.A
+		}
+	case machine.GroupGiven:
+		if s := d.bySubject(t.Subject); s != nil && d.groups.observe(e) {
+			s.floor, s.owned = s.committed, true
+		}
+	case machine.ConsumerSynced: // who takes a partition now reads what is committed by now
+		for _, s := range d.paths {
+			if s.group.Name == t.Subject && len(s.claims) == 0 {
+				s.floor, s.owned = s.committed, true
+			}
 		}
 	case machine.ConsumerLeft:
 		for _, s := range d.paths {

@@ -106,6 +106,10 @@ func newRun(sc *scenario.Scenario, seed uint64, o Options) (*run, error) {
 		several[sc.Topology.Topics[i].Name] = sc.Topology.Topics[i].Replicas.V() > 1
 	}
 	r.tally = newTally(readers, several)
+	for i := range sc.Topology.Groups {
+		g := &sc.Topology.Groups[i]
+		r.tally.groups[g.Name].coordinated = g.Protocol.V() == "coordinator"
+	}
 	r.rec.Attach(r.tally)
 	if !o.Unjudged {
 		r.empanel()
