@@ -49,6 +49,17 @@ func TestWatermarks(t *testing.T) {
 	t.Run("what an earlier life deleted goes before the log is open", func(t *testing.T) {
 		silent(t, w(), begin+"\nb1#2 log.deleted t/0 - 0 4; b1#2 log.opened t/0 - 4 5 0; b1#2 log.committed t/0 - 4 -1 0")
 	})
+	t.Run("what was told a while ago is written down", func(t *testing.T) {
+		again := "b2#2 log.opened t/0 - 0 5 0; b2#2 log.committed t/0 - "
+		long := begin + "\n+4s; b2 log.committed t/0 - 5 0 0; crash b2; "
+		silent(t, w(), long+again+"3 -1 0")
+		fires(t, w(), HighMark, "but it told 3 at least 3s before", long+again+"2 -1 0")
+		silent(t, w(), long+"b2#2 log.opened t/0 - 0 2 0; b2#2 log.committed t/0 - 2 -1 0")
+		silent(t, w(), begin+"\n+2s; crash b2; "+again+"0 -1 0")
+		silent(t, w(), begin+"\n+2s; pause b2; +2s; resume b2; crash b2; "+again+"0 -1 0")
+		silent(t, w(), begin+"\n+2s; fault 1 fault: disk-stall; +1s; healed 1 fault: disk-stall; +1s; crash b2; "+again+"0 -1 0")
+		silent(t, w(), begin+"\n+4s; crash b2; wipe b2; "+again+"0 -1 0")
+	})
 	t.Run("a restarted log takes it along", func(t *testing.T) {
 		restarted := begin + "\nb3 log.truncated t/0 - 5 9\n"
 		silent(t, w(), restarted+"b3 log.committed t/0 - 9 0 0; b3 log.appended t/0 - 9 10")
