@@ -226,6 +226,14 @@ func TestAgreement(t *testing.T) {
 		x.tell("b1 log.committed t/0 - 1 0 1; b1 log.committed t/0 - 2 0 1")
 		x.fires(Match, "b3, which is in sync, differs: it ends at 1, and should reach 2")
 	})
+	t.Run("an eligible replica lacks what is committed", func(t *testing.T) {
+		x := newTrio(t, -1)
+		x.write(1, "0a", "0b")
+		x.write(2, "0a", "0b")
+		x.write(3, "0a")
+		x.tell(strings.Replace(leads(1, 0, 1, 2), `"controller_epoch"`, `"elr":[{"id":3,"epoch":1}],"controller_epoch"`, 1) + "b1 log.committed t/0 - 1 0 1; b1 log.committed t/0 - 2 0 1")
+		x.fires(Match, "b3, which is eligible, differs: it ends at 1, and should reach 2")
+	})
 	t.Run("one that is not in sync may lack it, while the run goes on", func(t *testing.T) {
 		x := newTrio(t, -1)
 		x.write(1, "0a", "0b")
