@@ -70,10 +70,12 @@ func (k Kind) Ruins(role string) Ruin {
 
 // RoleOf is the role of a machine by its name.
 func RoleOf(machine string) string {
-	if m := machineName.FindStringSubmatch(machine); m != nil {
-		return m[1]
+	// Asked at every event of a run, so not by machineName.
+	role, number, ok := strings.Cut(machine, "-")
+	if !ok || role == "" || number == "" {
+		return ""
 	}
-	return ""
+	return role
 }
 
 // Beyond tells whether a fault may hit a machine in a way that the system does not survive.

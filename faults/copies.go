@@ -78,8 +78,8 @@ func (f Fault) Harm() Harm {
 	return None
 }
 
-// lasts tells whether the harm is done while the fault lasts, not when it strikes.
-func (f Fault) lasts() bool { return f.Kind == DiskErrors || f.Kind == FullDisk }
+// lasts tells whether the harm may be done at any time while the fault lasts, not when it strikes: a process that is asked to end closes its logs, or is killed over it.
+func (f Fault) lasts() bool { return f.Kind == DiskErrors || f.Kind == FullDisk || f.Kind == Stop }
 
 // NewCopies knows of no partition yet.
 func NewCopies() *Copies {

@@ -198,7 +198,9 @@ func (c *cluster) step(n int) {
 	case 2: // the controller takes it out when it is not to be believed and somebody else is listed
 		if i >= 0 && c.epoch[m] > 0 && c.listed[i].Epoch < c.trust[m] {
 			if len(c.listed) > 1 {
-				c.has[m] = false // what is acknowledged from now on it does not have
+				if len(c.listed) > c.least { // else nothing is acknowledged any more
+					c.has[m] = false
+				}
 				c.listed = slices.Delete(slices.Clone(c.listed), i, i+1)
 			} else {
 				c.listed = []Listed{{m, c.epoch[m]}}
