@@ -207,7 +207,7 @@ func (r *run) consume(p *running, c *scenario.Group) error {
 		assignor, _ := assign.ByName(c.Assignor.V())
 		cfg.Protocol, cfg.Coord, cfg.Brokers, cfg.Assignors = consumer.Coordinator, nil, r.brokerAddrs(), []*assign.Assignor{assignor}
 		cfg.MaxPollInterval, cfg.MetadataMaxAge = c.MaxPollInterval.V().D(), time.Second
-		cfg.RequestTimeout = time.Second
+		cfg.RequestTimeout, cfg.Old = time.Second, c.Clients.V() == "old"
 		if c.Static.V() == "yes" {
 			cfg.Instance = p.Name()
 		}
