@@ -208,6 +208,7 @@ func (s *shard) run() {
 	defer s.mu.Unlock()
 	s.co.Loaded(s.b.now())
 	s.b.m.Trace(machine.Event{Kind: machine.GroupsLoaded, Subject: s.p.name, A: partitions, C: int64(s.epoch)})
+	s.enact() // what was found in the log is told at once
 	topics := s.co.Topics()
 	s.mu.Unlock()
 	gone := s.b.unregistered(topics)

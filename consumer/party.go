@@ -33,6 +33,8 @@ type party struct {
 	steady  *broker.Conn // heartbeats, offsets, the rest
 	counts  map[string]int32
 	ended   bool
+	// parted waits for the end of a commit under way. That must not go on trying: only who waits here looks for the coordinator.
+	parted bool
 }
 
 const (
