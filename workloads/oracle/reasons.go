@@ -16,8 +16,8 @@ import (
 // Verified:
 //   - BUDGET: a rebalance of a stable group begins only when a member came or went just then, or when a process of the group has asked to join and was not answered yet (or was never: its
 //     request may still arrive, see afterlife);
-//   - BUDGET: who is answered that he is no member, and did not leave, was counted out by the same coordinator no sooner than his session after the last request for which it counted him as one, nor
-//     than the rebalance time-out after his group began to wait for joins, or for syncs;
+//   - BUDGET: who is answered that it is no member, and did not leave, was counted out by the same coordinator no sooner than a session after the last request for which it was counted as one; but
+//     in a rebalance, and if it has not synced since then also after it, no sooner than the rebalance time-out after the group began to wait for joins, or for syncs;
 //   - LIVE: a member comes in by a member id that some client was told before (KIP-394). Of one that nobody knows of nothing is ever heard, and the others wait for it.
 //
 // Not judged are the second of static members, who may be replaced at any time (Members judges who acts), and the third of static ones and of clients that join without an id (Group.Old).
@@ -40,14 +40,15 @@ type reasons struct {
 	joining map[actorKey]*joining    // processes that have asked to join
 	told    map[string]bool          // member ids that clients know
 	heard   map[string]time.Duration // by member id: when a request was sent of which the answer said that it is a member
+	synced  map[string]time.Duration // by member id: when it last sent a sync that was answered with its assignment
 	went    map[string]departure     // by member id
-	waits   time.Duration            // since when the group waits for joins or syncs; none
+	waits   time.Duration            // since when the group waits for joins or, later, for syncs; none: not since it has this coordinator
 }
 
 // joining is what a process asked. lost is since when nobody will answer it; none: somebody may.
 type joining struct{ lost time.Duration }
 
-// departure is when a member went, and since when its group waited then.
+// departure is when a member went, and since when its group waited for it then; none: it did not.
 type departure struct {
 	at, waits time.Duration
 }
@@ -60,7 +61,7 @@ func NewReasons(p *Promise) *Reasons {
 	o := &Reasons{drift: p.Drift, groups: map[string]*reasons{}}
 	for i := range p.Groups {
 		if g := &p.Groups[i]; g.Coordinated {
-			o.groups[g.Name] = &reasons{group: g, joining: map[actorKey]*joining{}, told: map[string]bool{}, heard: map[string]time.Duration{}, went: map[string]departure{}, waits: none}
+			o.groups[g.Name] = &reasons{group: g, joining: map[actorKey]*joining{}, told: map[string]bool{}, heard: map[string]time.Duration{}, synced: map[string]time.Duration{}, went: map[string]departure{}, waits: none}
 		}
 	}
 	o.Free(p.Ruins.Any)
@@ -125,11 +126,14 @@ func (o *Reasons) coordinated(e *history.Event, g *reasons) {
 	case machine.GroupWent:
 		g.came = true
 		g.went[t.Detail] = departure{e.At, g.waits}
+		if at, synced := g.synced[t.Detail]; g.state == "Stable" && synced && at >= g.waits-skew {
+			g.went[t.Detail] = departure{e.At, none}
+		}
 	case machine.GroupChanged:
 		if g.state == "Stable" && t.Detail == "PreparingRebalance" && !g.came && !g.asked(e.At) {
 			o.Violate(e.At, Budget, "group %s was stable in generation %d and begins a rebalance, though nobody came, went, or asked to join", g.group.Name, t.A)
 		}
-		g.state, g.came, g.waits = t.Detail, false, none
+		g.state, g.came = t.Detail, false
 		if t.Detail == "PreparingRebalance" || t.Detail == "CompletingRebalance" {
 			g.waits = e.At
 		}
@@ -169,9 +173,16 @@ func (o *Reasons) called(e *history.Event) {
 		if resp.ErrorCode == kerr.MemberIDRequired.Code || resp.ErrorCode == 0 {
 			g.told[resp.MemberID] = true
 		}
-		o.answered(e, g, req.MemberID, resp.ErrorCode)
+		member := req.MemberID
+		if resp.ErrorCode == 0 {
+			member = resp.MemberID
+		}
+		o.answered(e, g, member, resp.ErrorCode)
 	case *kmsg.SyncGroupRequest:
 		if resp, ok := e.Kafka.Resp.(*kmsg.SyncGroupResponse); ok {
+			if g := o.groups[req.Group]; g != nil && resp.ErrorCode == 0 {
+				g.synced[req.MemberID] = e.Kafka.Start
+			}
 			o.answered(e, o.groups[req.Group], req.MemberID, resp.ErrorCode)
 		}
 	case *kmsg.HeartbeatRequest:
