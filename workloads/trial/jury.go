@@ -49,7 +49,10 @@ func (r *run) promise() *oracle.Promise {
 		o := oracle.Group{Name: g.Name, Topics: r.sc.TopicsOf(g), CommitWithin: r.settle() - 500*time.Millisecond}
 		if g.Protocol.V() == "coordinator" {
 			o.Coordinated, o.Eager, o.Static = true, g.Assignor.V() != "cooperative-sticky", g.Static.V() == "yes"
-			o.RebalanceWithin, o.SessionTimeout = g.MaxPollInterval.V().D(), g.SessionTimeout.V().D()
+			o.RebalanceWithin, o.SessionTimeout, o.Old = g.MaxPollInterval.V().D(), g.SessionTimeout.V().D(), g.Clients.V() == "old"
+			if o.Old {
+				o.RebalanceWithin = o.SessionTimeout
+			}
 		}
 		if g.Delivery.V() == "at-most-once" {
 			o.Delivery = oracle.AtMostOnce
