@@ -252,8 +252,8 @@ func (sc *scanner) check(s *segment, p []byte, size int64) (b record.Batch, need
 		return b, 0, fmt.Errorf("base offset %d, want %d", h.BaseOffset, s.next)
 	case h.NextOffset()-s.base > 1<<32:
 		return b, 0, fmt.Errorf("last offset %d is too far from the segment's base", h.LastOffset())
-	case h.LeaderEpoch < sc.log.epochs.Latest():
-		return b, 0, fmt.Errorf("leader epoch %d after %d", h.LeaderEpoch, sc.log.epochs.Latest())
+	case h.LeaderEpoch < sc.log.epochs.At(s.next-1): // what is known may reach further, by the checkpoint
+		return b, 0, fmt.Errorf("leader epoch %d after %d", h.LeaderEpoch, sc.log.epochs.At(s.next-1))
 	case int64(h.Size()) > left:
 		return b, 0, fmt.Errorf("a batch of %d bytes, %d are left", h.Size(), left)
 	case h.Size() > maxBatch:
