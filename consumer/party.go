@@ -250,9 +250,16 @@ func (p *party) plan() {
 		counts[t] = n
 	}
 	plan := how.Assign(members, counts)
+	missing := int32(0)
+	for _, t := range assign.Topics(members) {
+		missing += counts[t]
+	}
+	for _, share := range plan {
+		missing -= int32(len(share.Partitions))
+	}
 	g.mu.Lock()
 	p.counts = counts
-	p.m.Planned(plan)
+	p.m.Planned(plan, missing == 0)
 	g.mu.Unlock()
 }
 

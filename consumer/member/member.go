@@ -79,12 +79,16 @@ type Member struct {
 	members     []assign.Member
 	plan        []kmsg.SyncGroupRequestGroupAssignment
 
-	target  []assign.Partition // what it was given
-	said    []assign.Partition // what it told the group that it owns, in its last join
-	shrank  bool               // some of that went to nobody, because it had it
-	owned   []assign.Partition // what it took
-	ownedIn int32              // in which generation
-	had     []assign.Partition // what it owned last, for an eager assignor that wants to know
+	target []assign.Partition // what it was given
+	said   []assign.Partition // what it told the group that it owns, in its last join
+	shrank bool               // some of that went to nobody, because it had it
+	// rest: as leader, this one left partitions to nobody, because they had an owner; or it cannot know whether an earlier leader did. Who had them joins again when it has given them up. A static one that
+	// restarted meanwhile does not know that it should: then the leader sees to it, at followUp (0: there is nothing to follow up).
+	rest     bool
+	followUp time.Duration
+	owned    []assign.Partition // what it took
+	ownedIn  int32              // in which generation
+	had      []assign.Partition // what it owned last, for an eager assignor that wants to know
 
 	lost  bool // others may own what it owns
 	away  bool // the application takes too long: it is no member until that is over
@@ -172,6 +176,13 @@ func (m *Member) Next(now time.Duration) Step {
 		}
 		return Step{Kind: Take, Partitions: without(m.target, m.owned)}
 	}
+	if m.followUp > 0 {
+		if now < m.followUp {
+			return Step{Kind: Wait, Until: m.followUp}
+		}
+		m.followUp, m.rejoin = 0, true
+		return m.Next(now)
+	}
 	return Step{Kind: Wait, Until: Never}
 }
 
@@ -227,6 +238,9 @@ func (m *Member) Took(partitions []assign.Partition) {
 	slices.SortFunc(m.owned, assign.Partition.Compare)
 	m.ownedIn = m.generation
 	m.stage = in
+	if m.followUp = 0; m.rest && m.leads {
+		m.followUp = m.sent + m.cfg.Session
+	}
 	m.rejoin = m.rejoin || m.shrank // what it gave up is free for others in the next round (KIP-429)
 }
 

@@ -83,6 +83,7 @@ func (m *Member) Joined(now time.Duration, r *kmsg.JoinGroupResponse, err error)
 	m.failures, m.notBefore = 0, 0
 	m.id, m.generation, m.protocol = r.MemberID, r.Generation, a
 	m.leads, m.skip, m.plan = r.LeaderID == r.MemberID, r.SkipAssignment, nil
+	m.rest = m.skip && m.cooperative
 	m.stage, m.rejoin = joined, false
 	m.proved(m.sent)
 	m.members = nil
@@ -109,10 +110,10 @@ func (m *Member) giveUpAll() {
 // Members are those for whom the leader has to plan, with the assignor that the group chose.
 func (m *Member) Members() ([]assign.Member, *assign.Assignor) { return m.members, m.protocol }
 
-// Planned gives the leader's plan.
-func (m *Member) Planned(plan assign.Plan) {
+// Planned gives the leader's plan. whole: it gives every partition to somebody.
+func (m *Member) Planned(plan assign.Plan, whole bool) {
 	if m.stage == joined {
-		m.plan = plan.Encode()
+		m.plan, m.rest = plan.Encode(), !whole
 	}
 }
 
