@@ -38,6 +38,7 @@ type reasons struct {
 	state   string
 	came    bool                     // a member came or went since the last change of state
 	joining map[actorKey]*joining    // processes that have asked to join
+	left    map[actorKey]bool        // processes that leave
 	told    map[string]bool          // member ids that clients know
 	heard   map[string]time.Duration // by member id: when a request was sent of which the answer said that it is a member
 	synced  map[string]time.Duration // by member id: when it last sent a sync that was answered with its assignment
@@ -61,7 +62,7 @@ func NewReasons(p *Promise) *Reasons {
 	o := &Reasons{drift: p.Drift, groups: map[string]*reasons{}}
 	for i := range p.Groups {
 		if g := &p.Groups[i]; g.Coordinated {
-			o.groups[g.Name] = &reasons{group: g, joining: map[actorKey]*joining{}, told: map[string]bool{}, heard: map[string]time.Duration{}, synced: map[string]time.Duration{}, went: map[string]departure{}, waits: none}
+			o.groups[g.Name] = &reasons{group: g, joining: map[actorKey]*joining{}, left: map[actorKey]bool{}, told: map[string]bool{}, heard: map[string]time.Duration{}, synced: map[string]time.Duration{}, went: map[string]departure{}, waits: none}
 		}
 	}
 	o.Free(p.Ruins.Any)
@@ -94,6 +95,10 @@ func (o *Reasons) traced(e *history.Event) {
 	case machine.ConsumerRebalance:
 		if g := o.groups[t.Subject]; g != nil {
 			g.joining[actorKey{e.Machine, e.Incarnation}] = &joining{none}
+		}
+	case machine.ConsumerLeft:
+		if g := o.groups[t.Subject]; g != nil {
+			g.left[actorKey{e.Machine, e.Incarnation}] = true
 		}
 	case machine.GroupsLoaded:
 		if !o.coords.observe(e) {
@@ -213,7 +218,7 @@ func (o *Reasons) answered(e *history.Event, g *reasons, member string, code int
 		at, gone := g.went[member]
 		heard, was := g.heard[member]
 		delete(g.heard, member)
-		if !gone || !was {
+		if !gone || !was || g.left[actorKey{e.Machine, e.Incarnation}] {
 			return
 		}
 		margin := func(d time.Duration) time.Duration {

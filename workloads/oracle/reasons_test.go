@@ -45,6 +45,7 @@ func TestMembersAreCountedOutWithPatience(t *testing.T) {
 	silent(t, NewReasons(coordinated()), twoOfGroup+"+1s; b1 group.went g m2 1"+told)
 	silent(t, NewReasons(coordinated()), twoOfGroup+"b1 group.went g m2 1") // nobody says that it was there
 	silent(t, NewReasons(coordinated()), twoOfGroup+"b1 group.went g m2 1; answer c2 leave g m2 1ms 0"+told)
+	silent(t, NewReasons(coordinated()), twoOfGroup+"c2 consumer.left g; b1 group.went g m2 1"+told)
 	silent(t, NewReasons(coordinated()), twoOfGroup+"b1 group.went g m2 1; b2 group.loaded __consumer_offsets/0 - 1 0 1"+told)
 
 	// A rebalance waits for the joins, and then for the syncs.
