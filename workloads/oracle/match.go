@@ -23,10 +23,11 @@ import (
 //
 // Bytes are compared by length, number of records, times and CRC-32C, which is checked against the bytes when they are read.
 //
-// After an unclean election, where the topic allows it, what the new leader does not have counts as never committed. Beyond the atlas ([Ruins]): once any disk or wire was ruined nothing is
+// After an unclean election, where the topic allows it, what the new leader does not have counts as never committed. Beyond the atlas ([Ruins]) a partition that is freed is not
 // judged.
 //
-// Not verified: while the run goes on, replicas that are not in sync.
+// Not verified: while the run goes on, replicas that are not in sync; of logs that are compacted, more than what is new when a high watermark moves: replicas differ by what is compacted, record by record
+// Compaction compares them.
 type Agreement struct {
 	Findings
 	cluster *Cluster
@@ -58,7 +59,7 @@ type cursor struct {
 // NewAgreement judges the partitions that c follows on the disks that d watches.
 func NewAgreement(c *Cluster, d *Disks) *Agreement {
 	o := &Agreement{cluster: c, disks: d, ledgers: map[*replicas]*ledger{}}
-	o.Free(c.promise.Ruins.Any)
+	o.Free(c.promise.Ruins.Records)
 	c.onDecided = append(c.onDecided, o.decided)
 	c.onBegan = append(c.onBegan, o.began)
 	c.onTold = append(c.onTold, o.told)
@@ -87,10 +88,13 @@ func (o *Agreement) ledger(p *replicas) *ledger {
 // told compares what a leader commits.
 func (o *Agreement) told(e *history.Event, p *replicas, leader bool) {
 	s := o.cluster.state(p.place)
-	if !leader || s == nil || int64(s.LeaderEpoch) != e.Trace.B || o.cluster.promise.Ruins.Any() {
+	if !leader || s == nil || int64(s.LeaderEpoch) != e.Trace.B {
 		return
 	}
 	g := o.ledger(p)
+	if p.topic.Compact { // what was told before, by one that does not know that it leads no more too, may be compacted
+		g.from, g.batches = max(g.end(), p.told), nil
+	}
 	from, to := g.end(), e.Trace.A
 	if to <= from {
 		return
@@ -149,7 +153,10 @@ func (o *Agreement) began(e *history.Event, p *replicas) {
 	g := o.ledger(p)
 	g.told = false
 	l := o.disks.on(e.Machine, p.place)
-	if l == nil || o.cluster.promise.Ruins.Any() || e.Trace.A < p.epoch {
+	if l == nil || e.Trace.A < p.epoch {
+		return
+	}
+	if p.topic.Compact {
 		return
 	}
 	start := l.first()
@@ -188,11 +195,14 @@ func (o *Agreement) lacks(l *diskLog, committed []logBatch) (n int, why string) 
 
 // decided judges who the registry says leads and who is in sync.
 func (o *Agreement) decided(e *history.Event, p *replicas, was, now *PartitionState) {
-	if was == nil || o.cluster.promise.Ruins.Any() {
+	if was == nil || o.cluster.freed(p) {
 		return
 	}
 	if was.Unclean(now) && !p.topic.Unclean {
 		o.Violate(e.At, Durable, "broker %d is elected to lead %s in epoch %d, though it was neither in sync nor eligible and the topic asks for one that was", now.Leader, p.place, now.LeaderEpoch)
+	}
+	if p.topic.Compact {
+		return
 	}
 	g := o.ledger(p)
 	for _, m := range now.ISR {
@@ -284,12 +294,12 @@ func (b logBatch) String() string {
 
 // Finish compares all replicas.
 func (o *Agreement) Finish(end End) {
-	if end.Cut || end.Trouble != "" || o.cluster.promise.Ruins.Any() {
+	if end.Cut || end.Trouble != "" {
 		return
 	}
 	for _, p := range o.cluster.order {
 		s := o.cluster.state(p.place)
-		if s == nil || s.Leader < 0 {
+		if s == nil || s.Leader < 0 || p.topic.Compact || o.cluster.freed(p) {
 			continue
 		}
 		lead := o.disks.on(o.cluster.machineOf(s.Leader), p.place)

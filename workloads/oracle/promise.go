@@ -85,6 +85,13 @@ type Group struct {
 	Reset    Reset
 	// CommitWithin is how long after it was processed a record is covered by a commit, when nothing disturbs. 0: not judged.
 	CommitWithin time.Duration
+	// Coordinated: its members meet at a broker, not in the registry. Eager: they give up everything before a rebalance. Static: they do not leave when they stop.
+	// RebalanceWithin is how long a rebalance waits for a member.
+	Coordinated     bool
+	Eager           bool
+	Static          bool
+	RebalanceWithin time.Duration
+	SessionTimeout  time.Duration // of its members
 	// Loner: no membership, claims or commits (the low-level consumer); only what it processes is judged.
 	Loner bool
 }
@@ -99,6 +106,7 @@ type Topic struct {
 	Replicas       int           // of each partition; 0 counts as 1
 	MinISR         int           // in-sync replicas that acks=all needs
 	Unclean        bool          // a replica that may lack committed records may lead when no other is left
+	Compact        bool          // of each key the last record stays, for some time at least that of a tombstone
 }
 
 // Replicated tells whether the topic's partitions have several replicas: what is visible is then what is committed, below the high watermark, not
@@ -106,6 +114,12 @@ type Topic struct {
 func (p *Promise) Replicated(topic string) bool {
 	t := p.topic(topic)
 	return t != nil && t.Replicas > 1
+}
+
+// Compacts tells whether the topic's logs are compacted.
+func (p *Promise) Compacts(topic string) bool {
+	t := p.topic(topic)
+	return t != nil && t.Compact
 }
 
 // topic returns the topic with the name, or nil.
@@ -138,6 +152,9 @@ func (p *Promise) producer(name string) Producer {
 	return Producer{Name: name}
 }
 
+// registered reports whether the group's members meet in the registry.
+func (g *Group) registered() bool { return g != nil && !g.Loner && !g.Coordinated }
+
 // reads reports whether the group reads the topic.
 func (g *Group) reads(topic string) bool { return slices.Contains(g.Topics, topic) }
 
@@ -147,4 +164,6 @@ type Disk interface {
 	LogStart(topic string, partition int32) int64
 	// LogStartOn is the first offset that the replica on the machine still holds.
 	LogStartOn(machine, topic string, partition int32) int64
+	// Compacted tells whether compaction took the record at the offset from some replica's log, as one whose key comes again later.
+	Compacted(topic string, partition int32, offset int64) bool
 }

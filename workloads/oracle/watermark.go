@@ -19,7 +19,8 @@ import (
 //
 // After an unclean election, where the topic allows it, the HW may go back.
 //
-// Not verified: that the HW moves (Liveness, Delivery), that what lies below is what was there (Agreement). Beyond the atlas ([Ruins]) nothing is judged.
+// Not verified: that the HW moves (Liveness, Delivery), that what lies below is what was there (Agreement). Beyond the atlas ([Ruins]) a partition that is freed is not
+// judged.
 type Watermarks struct {
 	Findings
 	cluster *Cluster
@@ -76,7 +77,7 @@ func (w *watermark) written(at time.Duration) (hw int64) {
 // NewWatermarks judges the partitions that c follows.
 func NewWatermarks(c *Cluster) *Watermarks {
 	o := &Watermarks{cluster: c, marks: map[hosted]*watermark{}, high: map[place]int64{}, disks: map[int]bool{}, diskAt: none}
-	o.Free(c.promise.Ruins.Any)
+	o.Free(c.promise.Ruins.Records)
 	c.onTold = append(c.onTold, o.told)
 	c.onBegan = append(c.onBegan, o.began)
 	c.onGone = append(c.onGone, func(p *replicas) {
@@ -123,7 +124,7 @@ func (o *Watermarks) Observe(e *history.Event) {
 		return
 	}
 	p := o.cluster.bySubject(t.Subject)
-	if p == nil {
+	if p == nil || o.cluster.freed(p) {
 		return
 	}
 	w := o.mark(e, p)
@@ -204,7 +205,7 @@ func (o *Watermarks) told(e *history.Event, p *replicas, leader bool) {
 	w.note(e.At, hw)
 	switch {
 	case e.Trace.B < 0:
-		if owed := min(w.owed, w.end); hw < owed && p.unclean == 0 && !o.cluster.promise.Small {
+		if owed := min(w.owed, w.end); hw < owed && p.unclean == 0 && !o.cluster.promise.Small && !o.cluster.promise.Ruins.Any() {
 			o.Violate(e.At, HighMark, "%s opens %s with the high watermark %d, but it told %d at least %v before its last life ended", e.Machine, p.place, hw, owed, writtenWithin)
 		}
 		w.owed = 0

@@ -61,12 +61,18 @@ type Brokers struct {
 	Start quantity.Durations `yaml:"start" default:"0s" min:"0s" each:"true"`
 	// Session time-out with the coordination service.
 	SessionTimeout quantity.Durations `yaml:"session_timeout" default:"2s" min:"100ms" max:"5m"`
-	// How often a broker looks for segments that retention may delete.
+	// How often a broker looks for segments that retention may delete, or that are to be compacted.
 	RetentionInterval quantity.Durations `yaml:"retention_interval" default:"5s" min:"10ms"`
 	// How long a follower may be behind before it is no longer in sync.
 	ReplicaLag quantity.Durations `yaml:"replica_lag" default:"2s" min:"10ms"`
 	// How often partitions are given back to their preferred leaders.
 	PreferredInterval quantity.Durations `yaml:"preferred_interval" default:"5m" min:"10ms"`
+	// Partitions of the topic that keeps what coordinator groups commit.
+	OffsetsPartitions quantity.Counts `yaml:"offsets_partitions" default:"4" min:"1" max:"50"`
+	// Replicas of each of them, or as many as there are brokers, if these are fewer. A commit needs more than half of them in sync.
+	OffsetsReplicas quantity.Counts `yaml:"offsets_replicas" default:"3" min:"1" max:"16"`
+	// How long the first rebalance of an empty coordinator group waits for more members.
+	GroupDelay quantity.Durations `yaml:"group_delay" default:"200ms" min:"0s" max:"1m"`
 	// How long after a process ended by itself (a disk error, a lost session) it is started again.
 	Restart quantity.Durations `yaml:"restart" default:"500ms" min:"1ms"`
 }
@@ -113,6 +119,12 @@ type Topic struct {
 	RetentionTime quantity.Durations `yaml:"retention_time" default:"never" min:"10ms" max:"never"`
 	// The oldest segments are deleted as long as a partition is larger than this.
 	RetentionBytes quantity.Sizes `yaml:"retention_bytes" default:"unlimited" min:"1KiB" max:"unlimited"`
+	// Whether of each key only the last record stays. Segments are deleted by age and size all the same, if these are bounded.
+	Compact quantity.Choice `yaml:"compact" default:"no" oneof:"no|yes"`
+	// Compaction waits until so much of a log is new since the last one.
+	CompactRatio quantity.Percents `yaml:"compact_ratio" default:"50%" min:"1%" max:"100%"`
+	// A tombstone, a record without a value, stays so long after what it supersedes was compacted away.
+	TombstoneRetention quantity.Durations `yaml:"tombstone_retention" default:"24h" min:"1ms"`
 	// The largest batch that is accepted.
 	MaxBatch quantity.Sizes `yaml:"max_batch" default:"1MiB" min:"1KiB"`
 }
@@ -159,6 +171,14 @@ type Producer struct {
 type Group struct {
 	// Name of the group: letters, digits, dots, dashes and underscores.
 	Name string `yaml:"name" need:"true"`
+	// How members find to each other: in the coordination service (registry, the paper's way), or by a broker (coordinator, Kafka's classic protocol).
+	Protocol quantity.Choice `yaml:"protocol" default:"registry" oneof:"registry|coordinator"`
+	// How the leader of a coordinator group divides the partitions.
+	Assignor quantity.Choice `yaml:"assignor" default:"range" oneof:"range|roundrobin|sticky|cooperative-sticky"`
+	// Whether members of a coordinator group are static: each has its machine's name as group.instance.id, does not leave when it stops, and gets what it had when it comes back within its session.
+	Static quantity.Choice `yaml:"static" default:"no" oneof:"no|yes"`
+	// How long the application may work on one record before its member of a coordinator group leaves; also how long a rebalance waits for a member.
+	MaxPollInterval quantity.Durations `yaml:"max_poll_interval" default:"5s" min:"10ms" max:"1h"`
 	// Number of consumers that start by themselves.
 	Consumers quantity.Counts `yaml:"consumers" default:"2" min:"1" max:"64"`
 	// Further consumers, which only a start fault starts; they have the numbers after the others of the group.
@@ -179,7 +199,7 @@ type Group struct {
 	CommitInterval quantity.Durations `yaml:"commit_interval" default:"500ms" min:"1ms"`
 	// Where a group without a committed offset, or with one out of range, starts.
 	Reset quantity.Choice `yaml:"reset" default:"smallest" oneof:"smallest|largest"`
-	// Session time-out with the coordination service.
+	// Session time-out with the coordination service, or at the group's coordinator.
 	SessionTimeout quantity.Durations `yaml:"session_timeout" default:"2s" min:"100ms" max:"5m"`
 	// How long the application works on a record; drawn per record.
 	Process quantity.Durations `yaml:"process" default:"0s" min:"0s" each:"true"`
@@ -215,6 +235,8 @@ type Workload struct {
 	Duration quantity.Durations `yaml:"duration" default:"10s" min:"1ms" max:"24h"`
 	// Size of a message; drawn per message.
 	MessageBytes quantity.Sizes `yaml:"message_bytes" default:"100B..300B" min:"16B" max:"1MiB" each:"true"`
+	// Share of the messages that have no value: tombstones, where a topic is compacted.
+	Tombstones quantity.Percents `yaml:"tombstones" default:"0%" min:"0%" max:"100%"`
 	// Number of visitors, that is of different keys.
 	Visitors quantity.Counts `yaml:"visitors" default:"1000" min:"1"`
 	// Producers stop and wait while the slowest group is so many messages behind: no more than this must be kept in memory.

@@ -11,6 +11,7 @@ import (
 	"faultline/broker"
 	"faultline/broker/record"
 	"faultline/consumer"
+	"faultline/consumer/assign"
 	"faultline/coord"
 	"faultline/producer"
 	"faultline/workloads/history"
@@ -50,12 +51,28 @@ func (r *run) serve(p *running, id int32) error {
 		ID: id, Port: brokerPort, Coord: r.coordAddrs(), SessionTimeout: c.SessionTimeout.V().D(), DataDir: "broker",
 		ReplicaLag: c.ReplicaLag.V().D(), PreferredInterval: c.PreferredInterval.V().D(),
 		RetentionInterval: c.RetentionInterval.V().D(), CoordTap: zk,
+		OffsetsPartitions: int32(c.OffsetsPartitions.V()), OffsetsReplicas: r.offsetsReplicas(), OffsetsLeastISR: 1 + r.offsetsReplicas()/2,
+		MinGroupSession: time.Millisecond, GroupDelay: groupDelay(c.GroupDelay.V().D()),
 	})
 	if err != nil {
 		return err
 	}
 	p.stoppable(func() { p.Exit(b.Stop()) })
 	return b.Wait()
+}
+
+// offsetsReplicas is how many replicas the offsets topic has.
+func (r *run) offsetsReplicas() int {
+	c := &r.sc.Topology.Brokers
+	return int(min(c.OffsetsReplicas.V(), c.Count.V()))
+}
+
+// groupDelay is the scenario's duration in the broker's words.
+func groupDelay(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
 }
 
 // taps are what record the requests of a process.
@@ -97,6 +114,7 @@ func (r *run) produce(p *running, index int, c *scenario.Producer) error {
 	every := time.Duration(int64(time.Second) * int64(r.producers) / int64(r.sc.Workload.Rate.V()))
 	due := p.Uptime()
 	topics := r.sc.Topology.Topics
+	tombstones, dice := r.sc.Workload.Tombstones.V(), p.Rand("trial/tombstones")
 	headers := []record.RecordHeader{{Key: []byte(idHeader), Value: make([]byte, 8)}}
 	for seq := int64(0); !stop && !r.feed.Over(); {
 		if r.tally.lag() >= r.mostLag() {
@@ -118,6 +136,9 @@ func (r *run) produce(p *running, index int, c *scenario.Producer) error {
 		topic := topics[int(seq)%len(topics)].Name
 		seq++
 		key, value := h.Key(), h.Value()
+		if tombstones > 0 && tombstones.Hit(dice.Int64N(1_000_000)) {
+			value = nil
+		}
 		r.longest = max(r.longest, int64(len(key)+len(value)))
 		untold++
 		r.rec.Sent(p.who, id, p.Name(), topic, -1, history.HashRecord(key, value))
@@ -185,6 +206,15 @@ func (r *run) consume(p *running, c *scenario.Group) error {
 		FetchBytes: int32(c.FetchBytes.V()), FetchMinBytes: int32(c.FetchMin.V()), MaxWait: c.FetchWait.V().D(), QueueRecords: int(c.Queue.V()),
 		RebalanceRetries: int(unlimited(int64(c.RebalanceRetries.V()), 0)), RebalanceBackoff: c.RebalanceBackoff.V().D(),
 		RequestTimeout: 2 * time.Second, Tap: kafka, CoordTap: zk,
+	}
+	if c.Protocol.V() == "coordinator" {
+		assignor, _ := assign.ByName(c.Assignor.V())
+		cfg.Protocol, cfg.Coord, cfg.Brokers, cfg.Assignors = consumer.Coordinator, nil, r.brokerAddrs(), []*assign.Assignor{assignor}
+		cfg.MaxPollInterval, cfg.MetadataMaxAge = c.MaxPollInterval.V().D(), time.Second
+		cfg.RequestTimeout = time.Second
+		if c.Static.V() == "yes" {
+			cfg.Instance = p.Name()
+		}
 	}
 	if c.Reset.V() == "largest" {
 		cfg.Reset = consumer.Largest
