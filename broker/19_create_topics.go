@@ -176,7 +176,7 @@ func (b *Broker) createTopic(t newTopic, until time.Duration) (topicID, *refusal
 	b.mu.Unlock()
 
 	node := topicsPath + "/" + t.name
-	data := encodeTopic(id, replicas, t.settings)
+	data := (&topic{id: id, replicas: replicas, settings: t.settings}).encode()
 	for {
 		b.mu.Lock()
 		cl := b.session.client
