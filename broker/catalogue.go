@@ -22,6 +22,8 @@ const (
 	epochsPath  = brokersPath + "/epochs" // <id>: persistent; its version is the epoch of the broker's registration
 	topicsPath  = brokersPath + "/topics" // <topic>: persistent, topicNode; <topic>/state: persistent, stateNode
 
+	groupsPath = "/consumers" // <group>/offsets/<topic>/<partition>: persistent, an offset in decimal; written by consumers that divide partitions by the registry
+
 	controllerPath      = "/controller"       // ephemeral, controllerNode
 	controllerEpochPath = "/controller_epoch" // persistent; its version is the controller epoch
 )
