@@ -41,6 +41,7 @@ type Broker struct {
 	failed   error // why the broker gives up
 	tasks    int   // of the broker itself, that Stop waits for
 	conns    []*conn
+	accepted int64 // connections so far
 
 	epoch, cleanSince int64            // of the registration, see brokerNode; -1: there was none yet, or the logs lost what was not flushed
 	loadedHW          map[string]int64 // high watermarks of the checkpoint of the last life, by "topic/partition"

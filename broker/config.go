@@ -32,6 +32,8 @@ type Config struct {
 	// still open.
 	OffsetsPartitions   int32
 	OffsetsSegmentBytes int64
+	OffsetsReplicas     int           // of each of them (default 3, or as many as there are brokers when it is made)
+	OffsetsLeastISR     int           // in-sync replicas that a commit needs (default LeastISR)
 	MinGroupSession     time.Duration // least session time-out that a member may ask for (default 6 s)
 	GroupDelay          time.Duration // an empty group waits so long for more members before its first rebalance (default 3 s; negative: not at all)
 

@@ -23,6 +23,7 @@ var (
 type conn struct {
 	clientID []byte // of the request that is handled; part of its frame
 	b        *Broker
+	number   int64 // in the order in which they were accepted
 	nc       net.Conn
 	r        *bufio.Reader
 	frame    []byte        // the request being handled; what is decoded from it refers to it
@@ -49,7 +50,8 @@ func (b *Broker) accept() {
 			b.m.Mark("mark/broker/refused-while-starting")
 		}
 		if err == nil && ready && !stopping {
-			c := &conn{b: b, nc: nc, r: bufio.NewReaderSize(nc, 4<<10)}
+			b.accepted++
+			c := &conn{b: b, number: b.accepted, nc: nc, r: bufio.NewReaderSize(nc, 4<<10)}
 			b.conns = append(b.conns, c)
 			b.m.Go("broker.conn", c.serve)
 		}

@@ -18,7 +18,11 @@ func inGroup[Req kmsg.Request, Resp kmsg.Response](c *conn, id string, req Req, 
 	if code != 0 {
 		return refused(code), nil
 	}
-	return s.ask(call).(Resp), nil
+	resp := s.ask(call)
+	if resp == nil {
+		return refused(codeNotCoordinator), nil
+	}
+	return resp.(Resp), nil
 }
 
 func (c *conn) joinGroup(req *kmsg.JoinGroupRequest) (*kmsg.JoinGroupResponse, error) {
@@ -73,7 +77,21 @@ func (c *conn) offsetCommit(req *kmsg.OffsetCommitRequest) (*kmsg.OffsetCommitRe
 		}
 		return r
 	}
-	return inGroup(c, req.Group, req, refused, func(co *group.Coordinator, now group.Time, ref group.Ref) { co.Commit(now, ref, req) })
+	s, code := c.b.shardOf(req.Group)
+	if code != 0 {
+		return refused(code), nil
+	}
+	resp := s.ask(func(co *group.Coordinator, now group.Time, ref group.Ref) {
+		if s.overtaken(req.MemberID, c.number) {
+			s.answers[ref] = refused(codeNotCoordinator)
+			return
+		}
+		co.Commit(now, ref, req)
+	})
+	if resp == nil {
+		return refused(codeNotCoordinator), nil
+	}
+	return resp.(*kmsg.OffsetCommitResponse), nil
 }
 
 func (c *conn) offsetDelete(req *kmsg.OffsetDeleteRequest) (*kmsg.OffsetDeleteResponse, error) {
@@ -126,8 +144,14 @@ func (c *conn) fetchOffsets(req *kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetchR
 		g.Group, g.ErrorCode = req.Group, code
 		return g
 	}
+	until := c.b.leaseUntil()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.leads(until) {
+		g := kmsg.NewOffsetFetchResponseGroup()
+		g.Group, g.ErrorCode = req.Group, codeNotCoordinator
+		return g
+	}
 	return s.co.Fetch(req)
 }
 
@@ -173,6 +197,12 @@ func (c *conn) deleteGroups(req *kmsg.DeleteGroupsRequest) (*kmsg.DeleteGroupsRe
 			continue
 		}
 		one := s.ask(func(co *group.Coordinator, now group.Time, ref group.Ref) { co.DeleteGroup(now, ref, id, req.Version) })
+		if one == nil {
+			g := kmsg.NewDeleteGroupsResponseGroup()
+			g.Group, g.ErrorCode = id, codeNotCoordinator
+			resp.Groups = append(resp.Groups, g)
+			continue
+		}
 		resp.Groups = append(resp.Groups, one.(*kmsg.DeleteGroupsResponse).Groups...)
 	}
 	return resp, nil
@@ -224,11 +254,22 @@ func (c *conn) findCoordinator(req *kmsg.FindCoordinatorRequest) (*kmsg.FindCoor
 func (b *Broker) coordinator(id string) (liveBroker, bool) {
 	b.mu.Lock()
 	t := b.topics[offsetsTopic]
-	copies := min(3, len(b.live))
+	copies := b.cfg.OffsetsReplicas
+	if copies == 0 {
+		copies = max(min(3, len(b.live)), 1)
+	}
+	enough := copies <= len(b.live)
 	b.mu.Unlock()
+	if t == nil && !enough {
+		return liveBroker{}, false // made now it would have fewer replicas for ever
+	}
 	if t == nil {
-		b.createTopic(newTopic{name: offsetsTopic, partitions: b.cfg.OffsetsPartitions, copies: max(copies, 1),
-			settings: []setting{{"cleanup.policy", "compact"}, {"segment.bytes", strconv.FormatInt(b.cfg.OffsetsSegmentBytes, 10)}}}, b.m.Uptime()+5*time.Second)
+		settings := []setting{{"cleanup.policy", "compact"}}
+		if b.cfg.OffsetsLeastISR > 0 {
+			settings = append(settings, setting{"min.insync.replicas", strconv.Itoa(b.cfg.OffsetsLeastISR)})
+		}
+		settings = append(settings, setting{"segment.bytes", strconv.FormatInt(b.cfg.OffsetsSegmentBytes, 10)})
+		b.createTopic(newTopic{name: offsetsTopic, partitions: b.cfg.OffsetsPartitions, copies: copies, settings: settings}, b.m.Uptime()+5*time.Second)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

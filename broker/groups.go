@@ -28,6 +28,9 @@ type shard struct {
 	answers map[group.Ref]kmsg.Response
 	appends []group.Effect // to be made, in this order
 	over    bool
+	// latest is the connection by which a member committed last. What comes later by an earlier one was held up on its way, on a connection that the member has given up: taken now, it
+	// would set back what came after it.
+	latest map[string]int64
 }
 
 // arrangeShards begins to coordinate the groups of partitions that this broker leads now, and ends it for others.
@@ -66,7 +69,7 @@ func (b *Broker) arrangeShards(t *topic) {
 
 func (b *Broker) newShard(p *partition, epoch int32) *shard {
 	mu := b.m.NewMutex("broker.groups")
-	s := &shard{b: b, p: p, epoch: epoch, mu: mu, moved: b.m.NewCond("broker.groups.moved", mu), answers: map[group.Ref]kmsg.Response{}}
+	s := &shard{b: b, p: p, epoch: epoch, mu: mu, moved: b.m.NewCond("broker.groups.moved", mu), answers: map[group.Ref]kmsg.Response{}, latest: map[string]int64{}}
 	cfg := group.Defaults(func() string {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -74,6 +77,9 @@ func (b *Broker) newShard(p *partition, epoch int32) *shard {
 	})
 	cfg.MinSession = b.cfg.MinGroupSession
 	cfg.InitialDelay = b.cfg.GroupDelay
+	if p.replicated {
+		cfg.Grace = b.cfg.SessionTimeout
+	}
 	s.co = group.New(cfg)
 	return s
 }
@@ -100,17 +106,61 @@ func (s *shard) enact() {
 			s.answers[e.Ref] = e.Response
 		case group.Append:
 			s.appends = append(s.appends, e)
-		case group.Changed:
-			s.b.m.Trace(machine.Event{Kind: machine.GroupChanged, Subject: e.Change.Group, Detail: e.Change.To.String(), A: int64(e.Change.Generation), B: int64(e.Change.Members)})
+		default:
+			s.trace(&e)
 		}
 	}
 	s.moved.Broadcast()
 }
 
-// ask hands the coordinator a request and waits for its answer.
+// trace tells what became of a group.
+func (s *shard) trace(e *group.Effect) {
+	t := machine.Event{Subject: e.Change.Group, Detail: e.Member, A: int64(e.Change.Generation), C: int64(s.epoch)}
+	switch e.Kind {
+	case group.Changed:
+		t.Kind, t.Detail, t.B = machine.GroupChanged, e.Change.To.String(), int64(e.Change.Members)
+	case group.Came:
+		t.Kind = machine.GroupCame
+	case group.Went:
+		t.Kind = machine.GroupWent
+		delete(s.latest, e.Member)
+	case group.Given, group.Stored:
+		if !s.b.m.Tracing() {
+			return
+		}
+		for _, at := range e.Seats {
+			t.Kind, t.Subject = machine.GroupGiven, fmt.Sprintf("%s/%s/%d", e.Change.Group, at.Topic, at.Partition)
+			if e.Kind == group.Stored {
+				t.Kind, t.A, t.B = machine.GroupStored, at.Offset, int64(e.Change.Generation)
+			}
+			s.b.m.Trace(t)
+		}
+		return
+	}
+	s.b.m.Trace(t)
+}
+
+// overtaken tells whether a member's commit comes by a connection before that of its last one. Call with mu.
+func (s *shard) overtaken(member string, conn int64) bool {
+	if member == "" {
+		return false // of no member: several clients may commit so
+	}
+	if conn < s.latest[member] {
+		s.b.m.Mark("mark/broker/commit-overtaken")
+		return true
+	}
+	s.latest[member] = conn
+	return false
+}
+
+// ask hands the coordinator a request and waits for its answer. nil: this broker does not surely lead any more.
 func (s *shard) ask(call func(co *group.Coordinator, now group.Time, ref group.Ref)) kmsg.Response {
+	until := s.b.leaseUntil()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.leads(until) {
+		return nil
+	}
 	s.ref++
 	ref := s.ref
 	call(s.co, s.b.now(), ref)
@@ -123,6 +173,27 @@ func (s *shard) ask(call func(co *group.Coordinator, now group.Time, ref group.R
 	return resp
 }
 
+// leaseUntil is the Uptime until which this broker's registration is surely there. It is a scheduling point.
+func (b *Broker) leaseUntil() time.Duration {
+	b.mu.Lock()
+	client := b.session.client
+	b.mu.Unlock()
+	if client == nil {
+		return 0
+	}
+	return client.LeaseUntil()
+}
+
+// leads tells whether this broker may still answer as coordinator: after the lease somebody else may be one, and a member must not be told that all is well by
+// one that the others have left. A deposed one that has its lease hears of that before the next one's grace is over.
+func (s *shard) leads(until time.Duration) bool {
+	if s.b.m.Uptime() < until {
+		return true
+	}
+	s.b.m.Mark("mark/broker/coordinator-without-lease")
+	return false
+}
+
 // run loads the groups and then keeps their timers.
 func (s *shard) run() {
 	if err := s.load(); err != nil {
@@ -130,9 +201,14 @@ func (s *shard) run() {
 		s.end() // as long as the log cannot be read nobody is told anything; another leader may
 		return
 	}
+	s.b.mu.Lock()
+	partitions := int64(len(s.b.topics[offsetsTopic].replicas))
+	s.b.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.co.Loaded(s.b.now())
+	s.b.m.Trace(machine.Event{Kind: machine.GroupsLoaded, Subject: s.p.name, A: partitions, C: int64(s.epoch)})
+	s.enact() // what was found in the log is told at once
 	topics := s.co.Topics()
 	s.mu.Unlock()
 	gone := s.b.unregistered(topics)

@@ -22,13 +22,13 @@ type share struct {
 	partitions []int32 // ascending and contiguous in the sorted set of available partitions
 }
 
-// assign is the paper's algorithm (section 3.2) for one topic and one member. It sorts the available partitions P and the
+// sharesOf is the paper's algorithm (section 3.2) for one topic and one member. It sorts the available partitions P and the
 // streams C of all members; the stream at index j takes the partitions j*N .. (j+1)*N-1 with N = |P|/|C|, and when the
 // division leaves a remainder the first streams take one more each, so that nothing is left over.
 //
 // Every member computes the same division from the same sets, whatever the order in which it read them. The result lists the
 // streams of the member that get something, by stream number. members maps each member to its number of streams.
-func assign(partitions []int32, members map[string]int, member string) []share {
+func sharesOf(partitions []int32, members map[string]int, member string) []share {
 	p := slices.Clone(partitions)
 	slices.Sort(p)
 	p = slices.Compact(p)

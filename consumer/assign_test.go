@@ -42,7 +42,7 @@ func describe(partitions []int32, members map[string]int) string {
 	slices.Sort(names)
 	out := ""
 	for _, m := range names {
-		for _, s := range assign(partitions, members, m) {
+		for _, s := range sharesOf(partitions, members, m) {
 			if out != "" {
 				out += " "
 			}
@@ -81,7 +81,7 @@ func TestAssignProperties(t *testing.T) {
 		smallest, largest, given := len(sorted), 0, 0
 		for _, m := range names {
 			last := -1
-			for _, s := range assign(partitions, members, m) {
+			for _, s := range sharesOf(partitions, members, m) {
 				require.Greater(t, s.stream, last)
 				require.Less(t, s.stream, members[m])
 				last = s.stream

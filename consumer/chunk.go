@@ -50,7 +50,8 @@ func newChunk(cur *cursor, from int64, p []byte) (*chunk, error) {
 type reader struct {
 	it    record.Iterator
 	chunk *chunk
-	batch bool // it is inside a batch
+	head  []byte // the batches from the one on that it is in
+	batch bool   // it is inside a batch
 }
 
 // next moves to the next wanted record. False: the chunk is over, or an error that moving on does not mend.
@@ -76,7 +77,7 @@ func (r *reader) next() (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		ch.rest = rest
+		r.head, ch.rest = ch.rest, rest
 		if b.Control() || b.NextOffset() <= ch.from {
 			continue
 		}

@@ -15,22 +15,36 @@ type claim struct {
 	topic      string
 	partition  int32
 	subject    string // "group/topic/partition"
-	session    *session
-	owner      string // path of the owner node
-	offsetPath string // path of the committed offset
+	bond       bond
+	owner      string // registry group: path of the owner node
+	offsetPath string // registry group: path of the committed offset
 	stream     *Stream
-	broker     brokerState
+	broker     brokerState   // registry group: who leads it, as long as the claim stands
 	gone       bool          // given up or lost. Group.mu
+	fetcher    *fetcher      // who reads it; nil: nobody does yet. Group.mu
+	paused     atomic.Bool   // the application wants nothing of it now
 	cursor     *cursor       // Group.mu
 	position   int64         // next offset to fetch; -1: to be looked up. Group.mu
 	outOfRange int64         // with position -1: the position that proved out of range, -1 when there was none. Group.mu
 	end        int64         // first offset that was not visible at the last fetch; -1: not known. Group.mu
+	epoch      int32         // leader epoch of who reads it, -1: not known. Group.mu
 	failures   int           // fetches that failed in a row. Group.mu
 	notBefore  time.Duration // no fetch until this Uptime. Group.mu
 	home       int32         // version of the node that holds the group's offsets of the topic: another one when the topic was deleted. Group.committing
 	committed  int64         // the registry's offset as last known, -1: none. Group.committing
 	version    int32         // of its node, -1: none. Group.committing
 	last       bool          // it is given up: its commits from now on are the last. Group.committing
+	until      time.Duration // coordinator group: Uptime up to which these are tried. Group.committing
+}
+
+// bond is what a claim stands on: a session with the coordination service, or the membership in a coordinator group.
+type bond interface {
+	// holds tells whether the claim's owner may surely act as such right now. It takes no lock and is no scheduling point.
+	holds() bool
+	// renew looks whether it may. It may be a scheduling point: what was checked before must be checked again.
+	renew() bool
+	// commit writes what is due of the targets, and goes on until it is written or cannot be any more. Called with committing held. ErrNotCommitted.
+	commit(targets []target) error
 }
 
 // cursor is an unbroken run through a claimed partition: a Seek begins another one. Chunks carry the cursor that they were fetched for, and
@@ -59,7 +73,7 @@ func (g *Group) newClaim(s *session, t task) *claim {
 		topic:      t.topic,
 		partition:  t.partition,
 		subject:    g.subject(t.topic, t.partition),
-		session:    s,
+		bond:       s,
 		owner:      g.paths.owner(t.topic, t.partition),
 		offsetPath: g.paths.offset(t.topic, t.partition),
 		stream:     g.byTopic[t.topic][t.stream],
@@ -67,6 +81,7 @@ func (g *Group) newClaim(s *session, t task) *claim {
 		position:   -1,
 		outOfRange: -1,
 		end:        -1,
+		epoch:      -1,
 		committed:  -1,
 		version:    -1,
 	}

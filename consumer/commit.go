@@ -66,7 +66,10 @@ func (g *Group) commitAhead(cur *cursor, next int64) bool {
 		return false
 	}
 	c := cur.claim
-	if g.commit(c.session, []target{{c, cur, next}}) != nil {
+	g.mu.Lock()
+	epoch := c.epoch
+	g.mu.Unlock()
+	if c.bond.commit([]target{{c, cur, next, epoch}}) != nil {
 		return false
 	}
 	if c.committed != next {

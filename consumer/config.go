@@ -7,6 +7,7 @@ import (
 	"time"
 
 	broker "faultline/broker/client"
+	"faultline/consumer/assign"
 	coord "faultline/coord/client"
 )
 
@@ -29,15 +30,38 @@ const (
 	AtMostOnce
 )
 
+// Protocol says how the members of a group find to each other.
+type Protocol uint8
+
+const (
+	Registry    Protocol = iota // the paper's: in the coordination service, without a master
+	Coordinator                 // Kafka's classic protocol: by a broker
+)
+
 // Config says how to join a group. Zero fields take the default.
 type Config struct {
-	Group string // required
+	Group    string // required
+	Protocol Protocol
 	// ID names the member; no two members of a group may have the same. Default: the machine's name and a random number, which is not enough
 	// when one process joins the same group twice.
 	ID             string
-	Coord          []string       // addresses of the coordination service ("host:port"); required
-	SessionTimeout time.Duration  // of the session there; a member that is silent so long loses its partitions (default 6 s)
+	Coord          []string       // addresses of the coordination service ("host:port"); required of a registry group
+	SessionTimeout time.Duration  // of the session there, or at the group coordinator; a member that is silent so long loses its partitions (default 6 s)
 	Topics         map[string]int // topic -> number of streams; required
+
+	// Of a coordinator group.
+	Brokers []string // addresses to find the cluster by ("host:port"); required
+	// Assignors by preference; all members must have one in common (default: range). With one that is not cooperative among them, partitions are given up
+	// before every rebalance.
+	Assignors []*assign.Assignor
+	// Instance makes the member a static one (group.instance.id, KIP-345): it does not leave when it closes, and gets what it had when it comes back within its session.
+	Instance string
+	// MaxPollInterval is how long the application may work on a record. When it takes longer the member leaves the group, until Next is called again (KIP-62; default 5 min).
+	MaxPollInterval   time.Duration
+	RebalanceTimeout  time.Duration // how long a rebalance waits for this member (default MaxPollInterval)
+	HeartbeatInterval time.Duration // default a third of SessionTimeout at most, 3 s
+	MetadataMaxAge    time.Duration // how often leaders and numbers of partitions are looked up anew (default 5 min)
+	Listener          Listener
 
 	Reset    Reset
 	Delivery Delivery
@@ -63,8 +87,16 @@ type Config struct {
 
 	RequestTimeout time.Duration // for the answer of a broker, besides MaxWait (default 10 s)
 
-	Tap      broker.Tap // sees every request to brokers
+	Tap      broker.Tap // sees every request to brokers; of a coordinator group only what concerns the group and fetches
 	CoordTap coord.Tap  // sees every operation on the coordination service
+}
+
+// Listener is told which partitions the member of a coordinator group gets and loses. Its functions run one at a time and hold up the rebalance; nil ones are not called.
+type Listener struct {
+	Assigned func([]assign.Partition) // before the first record of them
+	// Revoked: no record of them is handed over any more, and nobody else owns them yet: Commit still counts for them.
+	Revoked func([]assign.Partition)
+	Lost    func([]assign.Partition) // others may own them already
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -90,7 +122,16 @@ func (c Config) withDefaults() (Config, error) {
 	if c.QueueBytes <= 0 {
 		c.QueueBytes = 16 << 20
 	}
-	if len(c.Coord) == 0 {
+	def(&c.MaxPollInterval, 5*time.Minute)
+	def(&c.RebalanceTimeout, c.MaxPollInterval)
+	def(&c.HeartbeatInterval, min(c.SessionTimeout/3, 3*time.Second))
+	if len(c.Assignors) == 0 {
+		c.Assignors = []*assign.Assignor{assign.Range}
+	}
+	if c.Protocol == Coordinator && len(c.Brokers) == 0 {
+		return c, fmt.Errorf("join group %q: no address of a broker: set Config.Brokers", c.Group)
+	}
+	if c.Protocol == Registry && len(c.Coord) == 0 {
 		return c, fmt.Errorf("join group %q: no address of the coordination service: set Config.Coord", c.Group)
 	}
 	if err := checkName("group", c.Group); err != nil {

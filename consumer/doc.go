@@ -12,7 +12,7 @@
 //	/consumers/<group>/offsets/<topic>/<partition>    persistent  value: the next offset to read, in decimal
 //
 // Whenever brokers, partitions or members change, every member gives up what it owns, reads the registries, computes its
-// part (see assign), claims it by creating the owner nodes, reads the committed offsets, and fetches from there. A
+// part (see sharesOf), claims it by creating the owner nodes, reads the committed offsets, and fetches from there. A
 // claim that fails means that somebody else has not let go yet: the member gives up all that it claimed, waits and tries again.
 //
 // # What is promised

@@ -26,7 +26,7 @@ func (e *fetchEncoder) begin(maxWait time.Duration, minBytes, maxBytes int32) {
 	e.req.Topics = e.req.Topics[:0]
 }
 
-func (e *fetchEncoder) add(topic string, partition int32, offset int64, maxBytes int32) {
+func (e *fetchEncoder) add(topic string, partition int32, offset int64, epoch, maxBytes int32) {
 	r := e.req
 	if n := len(r.Topics); n == 0 || r.Topics[n-1].Topic != topic {
 		if n < cap(r.Topics) {
@@ -40,7 +40,7 @@ func (e *fetchEncoder) add(topic string, partition int32, offset int64, maxBytes
 		r.Topics[n].Topic = topic
 	}
 	p := kmsg.NewFetchRequestTopicPartition()
-	p.Partition, p.FetchOffset, p.PartitionMaxBytes = partition, offset, maxBytes
+	p.Partition, p.FetchOffset, p.CurrentLeaderEpoch, p.PartitionMaxBytes = partition, offset, epoch, maxBytes
 	t := &r.Topics[len(r.Topics)-1]
 	t.Partitions = append(t.Partitions, p)
 }
@@ -51,7 +51,7 @@ func (f *fetcher) fetch(conn *broker.Conn) error {
 	total := int64(g.cfg.FetchBytes) * int64(len(f.asked))
 	f.encoder.begin(f.maxWait, g.cfg.FetchMinBytes, int32(min(total, 64<<20)))
 	for _, a := range f.asked {
-		f.encoder.add(a.c.topic, a.c.partition, a.position, g.cfg.FetchBytes)
+		f.encoder.add(a.c.topic, a.c.partition, a.position, a.epoch, g.cfg.FetchBytes)
 	}
 	resp, err := conn.Request(f.encoder.req)
 	if err != nil {
@@ -76,6 +76,18 @@ func (f *fetcher) fetch(conn *broker.Conn) error {
 	}
 	clear(got) // the queue owns the bytes now
 	return nil
+}
+
+// refused has a claim wait whose broker refuses it. In a coordinator group somebody else may lead it by now; in a registry group that would be told. Called with the
+// lock held.
+func (g *Group) refused(c *claim) {
+	if g.party != nil {
+		g.abandon(c)
+		g.party.astray(c)
+		return
+	}
+	c.notBefore = g.m.Uptime() + g.pause(c.failures)
+	c.failures++
 }
 
 // reply is a broker's answer for one partition, with what it answers.
@@ -133,8 +145,7 @@ func (g *Group) deliver(r *reply) {
 			c.position, c.outOfRange = -1, r.position
 		} else {
 			g.m.Mark("mark/consumer/partition-refused")
-			c.notBefore = g.m.Uptime() + g.pause(c.failures)
-			c.failures++
+			g.refused(c)
 		}
 		return
 	}

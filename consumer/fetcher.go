@@ -36,6 +36,7 @@ type ask struct {
 	c        *claim
 	cursor   *cursor
 	position int64
+	epoch    int32
 }
 
 const (
@@ -54,10 +55,12 @@ next:
 		for _, f := range fs {
 			if f.broker == c.broker {
 				f.claims = append(f.claims, c)
+				c.fetcher = f
 				continue next
 			}
 		}
-		fs = append(fs, &fetcher{g: g, broker: c.broker, claims: []*claim{c}, cond: g.m.NewCond("consumer/fetcher", g.mu)})
+		c.fetcher = &fetcher{g: g, broker: c.broker, claims: []*claim{c}, cond: g.m.NewCond("consumer/fetcher", g.mu)}
+		fs = append(fs, c.fetcher)
 	}
 	return fs
 }
@@ -71,6 +74,9 @@ func (f *fetcher) run() {
 			err = f.fetch(conn)
 		}
 		f.settle(err)
+	}
+	if f.conn != nil {
+		f.conn.Close()
 	}
 }
 
@@ -96,6 +102,7 @@ func (f *fetcher) next() bool {
 			for _, c := range f.claims {
 				switch {
 				case c.gone:
+				case c.paused.Load():
 				case c.notBefore > now:
 					soonest(c.notBefore)
 				case c.position < 0:
@@ -104,7 +111,7 @@ func (f *fetcher) next() bool {
 					g.m.Mark("mark/consumer/queue-full")
 					paused = true
 				default:
-					f.asked = append(f.asked, ask{c, c.cursor, c.position})
+					f.asked = append(f.asked, ask{c, c.cursor, c.position, c.epoch})
 				}
 			}
 		}
@@ -169,6 +176,8 @@ func (f *fetcher) settle(err error) {
 		f.failures = 0
 	case f.cut:
 		f.cut = false
+	case g.party != nil:
+		g.party.fled(f)
 	default:
 		f.until = g.m.Uptime() + g.pause(f.failures)
 		f.failures++
@@ -192,17 +201,14 @@ func (g *Group) room() {
 // refetch makes the partition's fetcher look at it anew. It returns the connection that may wait for its old position; the caller closes it when it has let
 // the lock go. Called with the lock held.
 func (g *Group) refetch(c *claim) *broker.Conn {
-	for _, f := range g.fetchers {
-		for _, o := range f.claims {
-			if o == c {
-				f.cond.Signal()
-				f.cut = f.conn != nil && !f.waiting
-				if f.cut {
-					return f.conn
-				}
-				return nil
-			}
-		}
+	f := c.fetcher
+	if f == nil {
+		return nil
+	}
+	f.cond.Signal()
+	f.cut = f.conn != nil && !f.waiting
+	if f.cut {
+		return f.conn
 	}
 	return nil
 }

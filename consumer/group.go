@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	broker "faultline/broker/client"
 	"faultline/sim/machine"
 )
 
@@ -29,12 +30,15 @@ type Group struct {
 	unblocked bool          // it is gone
 	last      *membership   // that the claims were made for; nil: whatever is read, a rebalance is due
 	claims    []*claim      // standing, by topic and partition
+	parting   []*claim      // coordinator group: being given up, and still ours to commit
 	fetchers  []*fetcher    // of the claims
 	rng       *rand.Rand    // back-off
 	closing   bool          // Close was called
 	closeBy   time.Duration // Uptime at which Close no longer tries
 	closed    bool
 	closeErr  error
+	failed    error  // why this member can be none; nil: it can
+	party     *party // of a coordinator group
 
 	dirty     bool // records were handed over since the last look at what there is to commit
 	commitDue machine.Cond
@@ -73,7 +77,12 @@ func Join(m machine.Machine, cfg Config) (*Group, error) {
 			g.streams = append(g.streams, st)
 		}
 	}
-	m.Go("consumer/rebalance", g.run)
+	if cfg.Protocol == Coordinator {
+		g.party = g.newParty()
+		g.party.start()
+	} else {
+		m.Go("consumer/rebalance", g.run)
+	}
 	if g.autoCommits() {
 		m.Go("consumer/commit", g.commitLoop)
 	}
@@ -99,6 +108,12 @@ func (g *Group) Close() error {
 		g.commitDue.Broadcast()
 		for _, st := range g.streams {
 			st.more.Broadcast()
+		}
+		if g.party != nil && g.party.control != nil {
+			conn := g.party.control // a join may wait for the others
+			g.mu.Unlock()
+			conn.Close()
+			g.mu.Lock()
 		}
 	}
 	for !g.closed {
@@ -134,6 +149,38 @@ func (g *Group) Seek(topic string, partition int32, offset int64) error {
 	g.mu.Unlock()
 	if conn != nil {
 		conn.Close() // a long poll may be waiting for the old position
+	}
+	return nil
+}
+
+// Pause has nothing of a partition handed over until Resume; what is queued of it is kept. A claim of the partition that comes later is not paused. ErrNotOwner, ErrClosed.
+func (g *Group) Pause(topic string, partition int32) error { return g.pauseOr(topic, partition, true) }
+
+// Resume ends a Pause. ErrNotOwner, ErrClosed.
+func (g *Group) Resume(topic string, partition int32) error {
+	return g.pauseOr(topic, partition, false)
+}
+
+func (g *Group) pauseOr(topic string, partition int32, pause bool) error {
+	g.mu.Lock()
+	if g.closing {
+		g.mu.Unlock()
+		return ErrClosed
+	}
+	c := g.find(topic, partition)
+	if c == nil {
+		g.mu.Unlock()
+		return fmt.Errorf("pause or resume %s/%d: %w", topic, partition, ErrNotOwner)
+	}
+	c.paused.Store(pause)
+	var conn *broker.Conn
+	if !pause {
+		c.stream.more.Broadcast()
+		conn = g.refetch(c)
+	}
+	g.mu.Unlock()
+	if conn != nil {
+		conn.Close() // a long poll may be waiting without it
 	}
 	return nil
 }

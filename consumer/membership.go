@@ -12,7 +12,7 @@ import (
 type membership struct {
 	brokers []brokerState // sorted by id
 	topics  []topicState  // those that this member subscribes to, sorted
-	members []member      // sorted by id
+	members []peer        // sorted by id
 }
 
 // brokerState is a broker that is up. A broker that went and came back has another czxid.
@@ -26,7 +26,7 @@ type topicState struct {
 	parts    []placement
 }
 
-type member struct {
+type peer struct {
 	id     string
 	topics []subscribed // sorted by topic
 }
@@ -41,13 +41,13 @@ func (a *membership) equal(b *membership) bool {
 		slices.EqualFunc(a.topics, b.topics, func(x, y topicState) bool {
 			return x.name == y.name && x.id == y.id && slices.Equal(x.parts, y.parts)
 		}) &&
-		slices.EqualFunc(a.members, b.members, func(x, y member) bool {
+		slices.EqualFunc(a.members, b.members, func(x, y peer) bool {
 			return x.id == y.id && slices.Equal(x.topics, y.topics)
 		})
 }
 
 func (a *membership) has(id string) bool {
-	return slices.ContainsFunc(a.members, func(m member) bool { return m.id == id })
+	return slices.ContainsFunc(a.members, func(m peer) bool { return m.id == id })
 }
 
 func (a *membership) broker(id string) (brokerState, bool) {
@@ -88,7 +88,7 @@ func (a *membership) divide(id string) []task {
 				}
 			}
 		}
-		for _, share := range assign(available, members, id) {
+		for _, share := range sharesOf(available, members, id) {
 			for _, p := range share.partitions {
 				tasks = append(tasks, task{t.name, p, share.stream, leaders[p]})
 			}
@@ -149,7 +149,7 @@ func (g *Group) readMembership(s *session) (*membership, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", g.paths.id(id), err)
 		}
-		m := member{id: id}
+		m := peer{id: id}
 		for _, t := range sortedTopics(topics) {
 			m.topics = append(m.topics, subscribed{t, topics[t]})
 		}

@@ -14,7 +14,7 @@ func sample() *membership {
 			{"t", "id-t", []placement{{0, "0"}, {1, "1"}, {2, "2"}, {3, "0"}}},
 			{"u", "id-u", []placement{{0, "2"}}},
 		},
-		members: []member{{"a", []subscribed{{"t", 2}}}, {"b", []subscribed{{"t", 1}, {"u", 1}}}},
+		members: []peer{{"a", []subscribed{{"t", 2}}}, {"b", []subscribed{{"t", 1}, {"u", 1}}}},
 	}
 }
 

@@ -3,6 +3,7 @@ package consumer
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	coord "faultline/coord/client"
 	"faultline/sim/machine"
@@ -51,6 +52,8 @@ type target struct {
 	c    *claim
 	cur  *cursor
 	next int64
+	// epoch is the leader epoch in which it was read, or a later one; -1: not known, and of no use in a registry group.
+	epoch int32
 }
 
 // due tells whether the registry does not know the target yet. Below what is committed it goes only when the application went back.
@@ -65,7 +68,7 @@ func (g *Group) processedOf(claims []*claim) []target {
 	defer g.mu.Unlock()
 	targets := make([]target, 0, len(claims))
 	for _, c := range claims {
-		targets = append(targets, target{c, c.cursor, c.cursor.processed.Load()})
+		targets = append(targets, target{c, c.cursor, c.cursor.processed.Load(), c.epoch})
 	}
 	return targets
 }
@@ -75,12 +78,12 @@ func (g *Group) commitStanding() error {
 	g.committing.Lock()
 	defer g.committing.Unlock()
 	g.mu.Lock()
-	s, claims := g.session, g.claims
+	claims := slices.Concat(g.claims, g.parting)
 	g.mu.Unlock()
 	if len(claims) == 0 {
 		return nil
 	}
-	return g.commit(s, g.processedOf(claims))
+	return claims[0].bond.commit(g.processedOf(claims))
 }
 
 // maxTargets bounds one transaction.
@@ -97,24 +100,14 @@ const maxTargets = 64
 func (g *Group) commit(s *session, targets []target) error {
 	var failed error
 	for {
-		batch := targets[:0]
-		g.mu.Lock()
-		for _, t := range targets {
-			switch {
-			case !t.due():
-			case t.c.gone && !t.c.last:
-				g.m.Mark("mark/consumer/commit-while-released")
-				failed = fmt.Errorf("%s: %w: the partition is being given up", t.c.subject, ErrNotCommitted)
-			default:
-				batch = append(batch, t)
-			}
+		var gone error
+		if targets, gone = g.dueOf(targets); gone != nil {
+			failed = gone
 		}
-		g.mu.Unlock()
-		targets = batch
 		if len(targets) == 0 {
 			return failed
 		}
-		batch = batch[:min(len(batch), maxTargets)]
+		batch := targets[:min(len(targets), maxTargets)]
 		const each = 3 // operations for a target
 		ops := make([]coord.Op, 0, each*len(batch))
 		for _, t := range batch {
@@ -171,6 +164,24 @@ func (g *Group) commit(s *session, targets []target) error {
 			}
 		}
 	}
+}
+
+// dueOf keeps those of the targets that are still to be written. The error tells of one that must not be any more.
+func (g *Group) dueOf(targets []target) (due []target, failed error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	due = targets[:0]
+	for _, t := range targets {
+		switch {
+		case !t.due():
+		case t.c.gone && !t.c.last:
+			g.m.Mark("mark/consumer/commit-while-released")
+			failed = fmt.Errorf("%s: %w: the partition is being given up", t.c.subject, ErrNotCommitted)
+		default:
+			due = append(due, t)
+		}
+	}
+	return due, failed
 }
 
 // lookAgain reads the committed offsets of the targets and notes those that turn out to be written.

@@ -18,16 +18,16 @@ func (f *fetcher) lookUp(conn *broker.Conn) error {
 	if g.cfg.Reset == Largest {
 		place = broker.Latest
 	}
-	cursors := make([]*cursor, len(f.resets))
+	cursors, epochs := make([]*cursor, len(f.resets)), make([]int32, len(f.resets))
 	g.mu.Lock()
 	for i, c := range f.resets {
-		cursors[i] = c.cursor
+		cursors[i], epochs[i] = c.cursor, c.epoch
 	}
 	g.mu.Unlock()
 
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID = -1
-	for _, c := range f.resets {
+	for i, c := range f.resets {
 		if n := len(req.Topics); n == 0 || req.Topics[n-1].Topic != c.topic {
 			t := kmsg.NewListOffsetsRequestTopic()
 			t.Topic = c.topic
@@ -35,6 +35,7 @@ func (f *fetcher) lookUp(conn *broker.Conn) error {
 		}
 		p := kmsg.NewListOffsetsRequestTopicPartition()
 		p.Partition, p.Timestamp = c.partition, place
+		p.CurrentLeaderEpoch = epochs[i]
 		t := &req.Topics[len(req.Topics)-1]
 		t.Partitions = append(t.Partitions, p)
 	}
@@ -65,8 +66,7 @@ func (f *fetcher) lookUp(conn *broker.Conn) error {
 			}
 		}
 		if offset < 0 {
-			c.notBefore = g.m.Uptime() + g.pause(c.failures)
-			c.failures++
+			g.refused(c)
 			continue
 		}
 		g.resetTo(c, offset)

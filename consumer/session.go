@@ -42,6 +42,8 @@ func (s *session) renew() bool {
 	return s.holds()
 }
 
+func (s *session) commit(targets []target) error { return s.g.commit(s, targets) }
+
 // onEvent runs on the coordination client's task.
 func (s *session) onEvent(e coord.Event) {
 	g := s.g

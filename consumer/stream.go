@@ -1,6 +1,8 @@
 package consumer
 
 import (
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"faultline/sim/machine"
@@ -19,6 +21,9 @@ type Stream struct {
 	bytes   int  // in the queue
 	busy    bool // a chunk was taken and the task has not come back for the next
 
+	// working is the Uptime at which the application got the record that it works on, 0 when it waits for one.
+	working atomic.Int64
+
 	// Only the task that calls Next looks at these.
 	reader reader
 	ready  bool    // reader stands at a record that was not handed over yet
@@ -34,8 +39,9 @@ func (s *Stream) Topic() string { return s.topic }
 
 // Next returns the next record; it blocks until there is one. Calling it says that the record it returned before is processed.
 //
-// Errors: ErrClosed after Close; *CorruptError when a batch does not decode, again with every call until a Seek.
+// Errors: ErrClosed after Close; *CorruptError when a batch does not decode, again with every call until a Seek; what keeps a member out of its coordinator group for good.
 func (s *Stream) Next() (Message, error) {
+	s.working.Store(0)
 	if s.done != nil {
 		s.done.processed.Store(s.after)
 		s.done = nil
@@ -72,8 +78,12 @@ func (s *Stream) Next() (Message, error) {
 			s.drop()
 			continue
 		}
-		if !c.session.holds() {
-			if !c.session.renew() {
+		if c.paused.Load() {
+			s.setAside()
+			continue
+		}
+		if !c.bond.holds() {
+			if !c.bond.renew() {
 				g.m.Mark("mark/consumer/hand-over-waits-for-lease")
 				if err := s.awaitLease(cur); err != nil {
 					return Message{}, err
@@ -83,6 +93,7 @@ func (s *Stream) Next() (Message, error) {
 		}
 		g.m.Trace(machine.Event{Kind: machine.ConsumerHanded, Subject: c.subject, Detail: g.id, A: r.Offset})
 		s.ready = false
+		s.working.Store(int64(g.m.Uptime()))
 		s.done, s.after = cur, r.Offset+1
 		return Message{Topic: c.topic, Partition: c.partition, Record: *r}, nil
 	}
@@ -102,20 +113,29 @@ func (s *Stream) take() error {
 		s.busy = false
 		g.touch()
 	}
+	next := -1
 	for {
-		if g.closing {
+		if g.closing || g.failed != nil {
+			err := g.failed
 			g.mu.Unlock()
-			return ErrClosed
+			if err == nil {
+				err = ErrClosed
+			}
+			return err
 		}
-		if len(s.queue) > 0 {
+		if next = s.next(); next >= 0 {
 			break
 		}
 		s.more.Wait()
 	}
 	full := s.full()
-	ch := s.queue[0]
-	s.queue[0] = nil
-	s.queue = s.queue[1:]
+	ch := s.queue[next]
+	if next == 0 {
+		s.queue[0] = nil
+		s.queue = s.queue[1:]
+	} else {
+		s.queue = slices.Delete(s.queue, next, next+1)
+	}
 	s.records -= ch.records
 	s.bytes -= len(ch.rest)
 	s.busy = true
@@ -127,6 +147,27 @@ func (s *Stream) take() error {
 	s.reader.chunk = ch
 	g.m.Work(machine.Work{Records: ch.records, Copied: int64(len(ch.rest))})
 	return nil
+}
+
+// next is the place in the queue of the first chunk that may be handed over, -1: there is none. Called with the lock held.
+func (s *Stream) next() int {
+	return slices.IndexFunc(s.queue, func(ch *chunk) bool { return !ch.cursor.claim.paused.Load() })
+}
+
+// setAside puts what is left of the current chunk back to the front of the queue, because its partition is paused.
+func (s *Stream) setAside() {
+	ch := s.reader.chunk
+	ch.rest, ch.from = s.reader.head, s.reader.it.Record.Offset
+	s.drop()
+	g := s.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !ch.cursor.live.Load() {
+		return
+	}
+	s.queue = slices.Insert(s.queue, 0, ch)
+	s.records += ch.records
+	s.bytes += len(ch.rest)
 }
 
 // clear commits the records below next before they are handed over.
@@ -150,7 +191,7 @@ func (s *Stream) awaitLease(cur *cursor) error {
 	if g.closing {
 		return ErrClosed
 	}
-	if cur.live.Load() && !cur.claim.session.holds() {
+	if cur.live.Load() && !cur.claim.bond.holds() {
 		s.more.WaitTimeout(max(g.cfg.SessionTimeout/10, 10*time.Millisecond))
 	}
 	return nil

@@ -118,7 +118,7 @@ func reachable(target string, env Env) []string {
 			}
 		case t.any != "":
 			out = append(out, env.Machines[t.any]...)
-		case t.topic != "":
+		case t.topic != "" || t.group != "":
 			out = append(out, env.Machines["broker"]...)
 		case strings.HasSuffix(t.text, "-*"):
 			out = append(out, env.Machines[t.role]...)

@@ -111,6 +111,10 @@ func (f Fault) checkTarget(field, target string, env Env, wrong complain) {
 			} else if int(t.partition) >= env.Topics[i].Partitions {
 				wrong(field, "found partition %d of %s, allowed is 0 to %d", t.partition, t.topic, env.Topics[i].Partitions-1)
 			}
+		case t.group != "":
+			if !slices.Contains(env.Groups, t.group) {
+				wrong(field, "found the group %q, allowed are coordinator groups: %s", t.group, strings.Join(env.Groups, ", "))
+			}
 		case t.any == "" && t.rack == 0 && !strings.HasSuffix(t.text, "-*") && !slices.Contains(env.Machines[t.role], t.text):
 			names := env.Machines[t.role]
 			if len(names) == 0 {
@@ -130,7 +134,7 @@ func (f Fault) checkStart(t term, env Env, wrong complain) {
 	}
 	spares := env.spares(role)
 	switch {
-	case t.rack > 0 || t.any == rackRole || t.topic != "" || role != "broker" && role != "consumer":
+	case t.rack > 0 || t.any == rackRole || t.topic != "" || t.group != "" || role != "broker" && role != "consumer":
 		wrong("target", "found %q, allowed are spare brokers and consumers", t.text)
 	case len(spares) == 0:
 		wrong("target", "found %q, but there is no spare %s to start", t.text, role)
@@ -212,7 +216,7 @@ func (f Fault) alone() bool {
 	p, err := terms(f.Peer)
 	named := func(list []term) bool { // one machine, again and again
 		return !slices.ContainsFunc(list, func(t term) bool {
-			return t.any != "" || t.topic != "" || t.rack > 0 || strings.HasSuffix(t.text, "-*") || t.text != list[0].text
+			return t.any != "" || t.topic != "" || t.group != "" || t.rack > 0 || strings.HasSuffix(t.text, "-*") || t.text != list[0].text
 		})
 	}
 	return err == nil && named(t) && named(p) && t[0].text == p[0].text

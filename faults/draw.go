@@ -17,6 +17,7 @@ type Env struct {
 	Spare    []string            // machines that only a start fault starts
 	Racks    int                 // over how many racks the machines are spread, see [Rack]; 0: one
 	Topics   []TopicInfo
+	Groups   []string      // consumer groups that a broker coordinates
 	Load     time.Duration // how long the load lasts; 0: not known
 	Session  time.Duration // the longest session time-out
 }

@@ -95,6 +95,13 @@ func (b *bench) Machines(role string) []string {
 	}
 	return out
 }
+func (b *bench) Coordinator(group string) string {
+	if group != "g" {
+		return ""
+	}
+	return "broker-2"
+}
+
 func (b *bench) Leader(topic string, p int32) string {
 	return []string{"broker-1", "broker-2", "broker-3", ""}[p]
 }

@@ -21,7 +21,7 @@ type Fault struct {
 	// What happens.
 	Kind Kind `yaml:"fault" need:"true"`
 	// Whom it hits: a machine (broker-1), a pattern (consumer-*), one that the seed picks (any broker), the leader of a
-	// partition at that time (leader of visits/0), all machines of a rack (rack-2, any rack), or several of these with commas between.
+	// partition at that time (leader of visits/0), the broker that coordinates a group (coordinator of readers), all machines of a rack (rack-2, any rack), or several of these with commas between.
 	Target string `yaml:"target"`
 	// The other side of a network fault, written like a target. Left out: every other machine.
 	Peer string `yaml:"peer"`

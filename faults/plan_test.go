@@ -33,7 +33,7 @@ func world() Env {
 			"broker": {"broker-1", "broker-2", "broker-3", "broker-4"}, "coord": {"coord-1"},
 			"producer": {"producer-1", "producer-2"}, "consumer": {"consumer-1", "consumer-2", "consumer-3", "consumer-4"},
 		},
-		Spare: []string{"broker-4", "consumer-4"}, Racks: 2, Topics: []TopicInfo{{Name: "t", Partitions: 4}}, Load: 10 * time.Second, Session: 2 * time.Second,
+		Spare: []string{"broker-4", "consumer-4"}, Racks: 2, Groups: []string{"g"}, Topics: []TopicInfo{{Name: "t", Partitions: 4}}, Load: 10 * time.Second, Session: 2 * time.Second,
 	}
 }
 
@@ -84,7 +84,7 @@ func anyFault(t *rapid.T) Fault {
 	if slices.Contains(fields, "shape") && !slices.Contains(fields, "spread") {
 		fields = append(fields, "spread")
 	}
-	targets := []string{"broker-1", "broker-*", "any broker", "any consumer", "leader of t/3", "broker-1, consumer-2", "any coord, producer-*", "producer-2", "rack-2", "any rack, coord-1"}
+	targets := []string{"broker-1", "broker-*", "any broker", "any consumer", "leader of t/3", "coordinator of g", "broker-1, consumer-2", "any coord, producer-*", "producer-2", "rack-2", "any rack, coord-1"}
 	if info.Kind == Start {
 		targets = []string{"consumer-4", "any consumer", "broker-4", "any broker"}
 	}
@@ -172,7 +172,7 @@ func TestEveryPlanRoundTripsAndDrawsToAConcreteOne(t *testing.T) {
 		drawn := plan.Draw(seed, world())
 		require.Equal(t, drawn, plan.Draw(seed, world()))
 		require.Equal(t, drawn, drawn.Draw(seed+1, world()), "drawing a concrete plan changes nothing")
-		require.Empty(t, drawn.Check(Env{Machines: world().Machines, Spare: world().Spare, Racks: world().Racks, Topics: world().Topics}))
+		require.Empty(t, drawn.Check(Env{Machines: world().Machines, Spare: world().Spare, Racks: world().Racks, Groups: world().Groups, Topics: world().Topics}))
 		if len(drawn) > 0 {
 			require.Equal(t, drawn, parsePlan(t, string(strict.Encode(planFile{drawn}))))
 		}

@@ -14,10 +14,11 @@ var Roles = []string{"broker", "coord", "producer", "consumer"}
 
 var (
 	machineName = regexp.MustCompile(`^([a-z]+)-([1-9][0-9]*|\*)$`)
+	groupTerm   = regexp.MustCompile(`^coordinator of ([A-Za-z0-9._-]+)$`)
 	leaderTerm  = regexp.MustCompile(`^leader of ([A-Za-z0-9._-]+)/([0-9]+)$`)
 )
 
-const targetForms = "a machine (broker-1), a pattern (consumer-*), any broker, leader of TOPIC/PARTITION, a rack (rack-2, any rack), or several of these with commas between"
+const targetForms = "a machine (broker-1), a pattern (consumer-*), any broker, leader of TOPIC/PARTITION, coordinator of GROUP, a rack (rack-2, any rack), or several of these with commas between"
 
 // rackRole is how racks are named where machines are named by their role.
 const rackRole = "rack"
@@ -35,12 +36,13 @@ func Rack(machine string, racks int) int {
 	return (n-1)%racks + 1
 }
 
-// term is one part of a target. Exactly one of the four forms: any, leader, rack, or a name that may be a pattern.
+// term is one part of a target. Exactly one of the five forms: any, leader, coordinator, rack, or a name that may be a pattern.
 type term struct {
 	text      string
 	any       string // role, or rack
 	topic     string // leader of
 	partition int32
+	group     string // coordinator of
 	rack      int
 	role      string // role-number or role-*
 }
@@ -62,6 +64,8 @@ func terms(target string) ([]term, error) {
 				return nil, fmt.Errorf("found %q, allowed is a partition number below 2147483648", t.text)
 			}
 			t.topic, t.partition = m[1], int32(p)
+		case groupTerm.MatchString(t.text):
+			t.group = groupTerm.FindStringSubmatch(t.text)[1]
 		case machineName.MatchString(t.text):
 			m := machineName.FindStringSubmatch(t.text)
 			t.role = m[1]
@@ -102,6 +106,8 @@ func machines(target string, w Target) []string {
 		switch {
 		case t.topic != "":
 			add(w.Leader(t.topic, t.partition))
+		case t.group != "":
+			add(w.Coordinator(t.group))
 		case t.rack > 0:
 			for _, m := range w.Machines("") {
 				if t.rack <= max(1, w.Racks()) && Rack(m, w.Racks()) == t.rack {
@@ -136,7 +142,7 @@ func drawTarget(target string, env Env, spare bool, rng *rand.Rand) string {
 			if len(pool) > 0 {
 				out = append(out, pool[rng.IntN(len(pool))])
 			}
-		case t.topic != "" || strings.HasSuffix(t.text, "-*") || t.rack > 0 && t.rack <= max(1, env.Racks):
+		case t.topic != "" || t.group != "" || strings.HasSuffix(t.text, "-*") || t.rack > 0 && t.rack <= max(1, env.Racks):
 			out = append(out, t.text)
 		case slices.Contains(env.Machines[t.role], t.text):
 			out = append(out, t.text)

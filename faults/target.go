@@ -13,6 +13,8 @@ type Target interface {
 	Machines(role string) []string
 	// Leader is the machine that leads the partition now, "" when there is none.
 	Leader(topic string, partition int32) string
+	// Coordinator is the machine that coordinates the consumer group now, "" when none does.
+	Coordinator(group string) string
 	// Racks is over how many racks the machines are spread, see [Rack].
 	Racks() int
 	// Spare tells whether the machine's process only runs after a start fault.

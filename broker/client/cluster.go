@@ -19,6 +19,7 @@ type Topic struct {
 type Partition struct {
 	ID     int32
 	Leader int32 // broker id; -1 when its broker is not registered
+	Epoch  int32 // leader epoch in which it leads; -1: the brokers tell none
 }
 
 // Cluster finds the brokers of a cluster and keeps a connection to each that is used. All methods may be called by many
@@ -61,6 +62,7 @@ type entry struct {
 	want  int    // it is fresh when got >= want
 	asked int    // somebody waits for this refresh, though for others the entry may be fresh enough
 	at    time.Duration
+	least []int32 // by partition: metadata of an older leader epoch is news from somebody who lags behind (KIP-320)
 }
 
 // NewCluster starts from the bootstrap addresses ("host:port"). It contacts nobody yet.
@@ -139,6 +141,45 @@ func (c *Cluster) Leader(topic string, partition int32) (*Conn, error) {
 			return nil, notSent(fmt.Errorf("%s/%d: %w, it has %d partitions", topic, partition, ErrUnknownTopic, len(t.Partitions)))
 		default:
 			return nil, notSent(fmt.Errorf("%s/%d: %w, its broker is not registered", topic, partition, ErrNoLeader))
+		}
+	}
+}
+
+// AtLeast says that the partition was led in this leader epoch: who tells of an older one is not believed.
+func (c *Cluster) AtLeast(topic string, partition, epoch int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.entry(topic)
+	e.raise(partition, epoch)
+	if e.topic != nil && int(partition) < len(e.topic.Partitions) && e.topic.Partitions[partition].Epoch < epoch {
+		e.want = c.seq + 1
+	}
+}
+
+func (e *entry) raise(partition, epoch int32) {
+	for int(partition) >= len(e.least) {
+		e.least = append(e.least, -1)
+	}
+	e.least[partition] = max(e.least[partition], epoch)
+}
+
+// Address is where the broker that leads the partition can be dialled, and in which leader epoch it leads, -1: not known. After Invalidate, or when it is not known, the metadata is refreshed first, within the
+// back-off.
+func (c *Cluster) Address(topic string, partition int32) (addr string, epoch int32, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for refresh := false; ; refresh = true {
+		t, err := c.topicLocked(topic, refresh)
+		if err != nil {
+			return "", -1, err
+		}
+		if partition >= 0 && int(partition) < len(t.Partitions) {
+			if addr = c.addrOf(t.Partitions[partition].Leader); addr != "" {
+				return addr, t.Partitions[partition].Epoch, nil
+			}
+		}
+		if refresh {
+			return "", -1, notSent(fmt.Errorf("%s/%d: %w", topic, partition, ErrNoLeader))
 		}
 	}
 }

@@ -54,7 +54,7 @@ func TestClusterFindsLeadersAndKeepsConnections(t *testing.T) {
 		c := client.NewCluster(m, []string{"b1:9092"}, client.Config{})
 		topic, err := c.Topic("a")
 		require.NoError(t, err)
-		require.Equal(t, []client.Partition{{ID: 0, Leader: 1}, {ID: 1, Leader: 2}, {ID: 2, Leader: 1}}, topic.Partitions)
+		require.Equal(t, []client.Partition{{ID: 0, Leader: 1, Epoch: -1}, {ID: 1, Leader: 2, Epoch: -1}, {ID: 2, Leader: 1, Epoch: -1}}, topic.Partitions)
 		start := m.Uptime()
 		for range 3 {
 			for i, want := range []string{"b1:9092", "b2:9092", "b1:9092"} {

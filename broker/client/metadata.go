@@ -126,7 +126,11 @@ func (c *Cluster) learn(resp *kmsg.MetadataResponse, seq int) (ok bool) {
 		}
 		topic := &Topic{Name: *t.Topic, ID: t.TopicID, Partitions: make([]Partition, len(t.Partitions))}
 		for i := range topic.Partitions {
-			topic.Partitions[i] = Partition{ID: int32(i), Leader: -1}
+			topic.Partitions[i] = Partition{ID: int32(i), Leader: -1, Epoch: -1}
+		}
+		was := e.topic
+		if was != nil && was.ID != t.TopicID {
+			was, e.least = nil, nil // another topic of the same name
 		}
 		for _, p := range t.Partitions {
 			if p.Partition < 0 || int(p.Partition) >= len(topic.Partitions) {
@@ -135,7 +139,17 @@ func (c *Cluster) learn(resp *kmsg.MetadataResponse, seq int) (ok bool) {
 			if p.Leader < 0 {
 				c.m.Mark("mark/client/partition-without-leader")
 			}
-			topic.Partitions[p.Partition].Leader = p.Leader
+			now := &topic.Partitions[p.Partition]
+			now.Leader, now.Epoch = p.Leader, p.LeaderEpoch
+			e.raise(p.Partition, p.LeaderEpoch)
+			if least := e.least[p.Partition]; p.LeaderEpoch >= 0 && p.LeaderEpoch < least {
+				c.m.Mark("mark/client/metadata-of-old-epoch")
+				ok = false
+				now.Leader, now.Epoch = -1, least
+				if was != nil && int(p.Partition) < len(was.Partitions) && was.Partitions[p.Partition].Epoch == least {
+					now.Leader = was.Partitions[p.Partition].Leader
+				}
+			}
 			ok = ok && p.Leader >= 0
 		}
 		e.settle(topic, nil, seq, c.m.Uptime())

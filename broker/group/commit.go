@@ -93,11 +93,14 @@ func (g *group) commit(now Time, ref Ref, r *kmsg.OffsetCommitRequest) {
 		g.c.reply(ref, resp)
 		return
 	}
+	generation := g.generation
 	g.c.append(records, func(_ Time, ok bool) {
+		var seats []Seat
 		for _, x := range changes {
 			x.o.pending--
 			if ok {
 				x.o.at = x.at
+				seats = append(seats, Seat{x.where.topic, x.where.n, x.at.offset})
 			}
 			if x.o.at == nil && x.o.pending == 0 && g.offsets[x.where] == x.o {
 				delete(g.offsets, x.where)
@@ -105,6 +108,8 @@ func (g *group) commit(now Time, ref Ref, r *kmsg.OffsetCommitRequest) {
 		}
 		if !ok {
 			failCommit(resp, codeNotAvailable)
+		} else {
+			g.tell(Stored, r.MemberID, generation, seats)
 		}
 		g.c.reply(ref, resp)
 	}, func(code int16) {

@@ -13,6 +13,10 @@ type Config struct {
 	Retention            time.Duration // offsets.retention.minutes
 	RetentionCheck       time.Duration // offsets.retention.check.interval.ms
 
+	// Grace is how long after the loading an earlier coordinator of the same groups may still answer, because it has not heard yet that it is none any more. For so much longer
+	// nobody who was a member when the loading began is counted out: it may act by what the earlier one told it. Default 0.
+	Grace time.Duration
+
 	// NewID makes the part of a member id that makes it unique. It is called once for each member.
 	NewID func() string
 	// Exists tells whether offsets may be committed for a partition. nil: for any.

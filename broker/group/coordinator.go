@@ -14,6 +14,7 @@ type Coordinator struct {
 	loaded map[string]*loading // while loading
 
 	next      time.Duration // no timer fires before it
+	sure      time.Duration // from then on no earlier coordinator answers any more
 	retention time.Duration // next look for offsets to expire
 
 	token     Token

@@ -15,6 +15,10 @@ const (
 	Reply   Kind = iota // Ref and Response
 	Append              // Token and Records
 	Changed             // Change
+	Came                // Change and Member: it is in the group from now on
+	Went                // Change and Member: it is not any more
+	Given               // Change, Member and Seats: what it owns from now on, in this generation
+	Stored              // Change, Member and Seats: the offsets that count from now on. Without a member: as they were loaded
 )
 
 // Effect is one thing that a call leads to.
@@ -25,6 +29,15 @@ type Effect struct {
 	Token    Token
 	Records  []Record // of one batch: all of them last, or none
 	Change   Change
+	Member   string
+	Seats    []Seat
+}
+
+// Seat is a partition as a group sees it.
+type Seat struct {
+	Topic     string
+	Partition int32
+	Offset    int64 // of Stored
 }
 
 // Change is a group's passing from one state to another.
@@ -34,6 +47,26 @@ type Change struct {
 	Generation int32 // after it
 	Members    int   // after it
 	Reason     string
+}
+
+// tell lists what became of a member.
+func (g *group) tell(kind Kind, member string, generation int32, seats []Seat) {
+	g.c.effects = append(g.c.effects, Effect{Kind: kind, Member: member, Seats: seats,
+		Change: Change{Group: g.id, From: g.state, To: g.state, Generation: generation, Members: len(g.members)}})
+}
+
+// give tells what a member owns by its assignment.
+func (g *group) give(m *member) {
+	var seats []Seat
+	a := kmsg.NewConsumerMemberAssignment()
+	if g.protocolType == consumerType && len(m.assignment) > 0 && a.ReadFrom(m.assignment) == nil {
+		for _, t := range a.Topics {
+			for _, p := range t.Partitions {
+				seats = append(seats, Seat{Topic: t.Topic, Partition: p})
+			}
+		}
+	}
+	g.tell(Given, m.id, g.generation, seats)
 }
 
 func (c *Coordinator) reply(ref Ref, r kmsg.Response) {

@@ -6,12 +6,9 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 func (c *Coordinator) Heartbeat(now Time, ref Ref, r *kmsg.HeartbeatRequest) {
 	resp := kmsg.NewPtrHeartbeatResponse()
 	resp.Version = r.Version
-	switch code := c.refuse(r.Group); code {
-	case 0:
+	// Also while it loads: an answer that says all is well would keep a member going that is none any more, for all that is known yet.
+	if resp.ErrorCode = c.refuse(r.Group); resp.ErrorCode == 0 {
 		resp.ErrorCode = c.find(r.Group).heartbeat(now, r)
-	case codeLoading: // nothing is known to be wrong, and sessions start anew with the end of loading
-	default:
-		resp.ErrorCode = code
 	}
 	c.reply(ref, resp)
 }

@@ -48,12 +48,12 @@ func (c *Coordinator) Load(r Record) error {
 	return nil
 }
 
-// Loaded ends the loading: requests are served from now on. The members of a group that was stable have a whole session to be heard of.
+// Loaded ends the loading: requests are served from now on. The members of a group that was stable have a whole session to be heard of, and the grace.
 func (c *Coordinator) Loaded(now Time) {
 	if c.phase != isLoading {
 		return
 	}
-	c.phase = isServing
+	c.phase, c.sure = isServing, now.Up+c.cfg.Grace
 	ids := make([]string, 0, len(c.loaded))
 	// order: sorted below
 	for id := range c.loaded {
@@ -77,6 +77,11 @@ func (c *Coordinator) restore(now Time, id string, l *loading) {
 	for p, at := range l.offsets {
 		g.offsets[p] = &offset{at: at}
 	}
+	var seats []Seat
+	for _, p := range g.partitions() {
+		seats = append(seats, Seat{p.topic, p.n, g.offsets[p].at.offset})
+	}
+	g.tell(Stored, "", -1, seats)
 	v := l.metadata
 	if v == nil {
 		return
@@ -90,14 +95,19 @@ func (c *Coordinator) restore(now Time, id string, l *loading) {
 	}
 	if len(g.members) == 0 {
 		g.protocol = ""
+		g.become(now, Empty, "loaded")
 		return
 	}
-	g.state = Stable
+	g.become(now, Stable, "loaded")
+	g.since = v.CurrentStateTimestamp
+	for _, m := range g.members {
+		g.give(m)
+	}
 	if v.Leader != nil && g.byID[*v.Leader] != nil {
 		g.leader = *v.Leader
 	}
 	for _, m := range g.members {
-		g.alive(now, m)
+		g.arm(forHeartbeat, m.id, now.Up+m.session+c.cfg.Grace)
 	}
 	if limit := c.cfg.MaxSize; limit > 0 && len(g.members) > limit {
 		g.prepareRebalance(now, "the group is larger than allowed")

@@ -149,6 +149,9 @@ func (w *world) effects() {
 			case group.Append:
 				w.flying = append(w.flying, e)
 			case group.Changed:
+				if e.Change.Reason == "loaded" {
+					w.generation = e.Change.Generation // one that nobody synced in is forgotten
+				}
 				require.GreaterOrEqual(w.t, e.Change.Generation, w.generation)
 				if e.Change.To == group.CompletingRebalance {
 					require.Greater(w.t, e.Change.Generation, w.generation)

@@ -22,7 +22,7 @@ func (g *group) prepareRebalance(now Time, reason string) {
 	}
 	g.storing = false
 	g.timers.disarm(forSync, "")
-	timeout := g.rebalanceTimeout()
+	timeout := g.rebalanceTimeout() + max(g.c.sure-now.Up, 0)
 	if first := g.c.cfg.InitialDelay; g.state == Empty && first > 0 {
 		g.initial = &delay{left: max(timeout-first, 0)}
 		timeout = first

@@ -410,6 +410,10 @@ func (s *script) effects() {
 				fmt.Fprintf(&s.out, " (at %s)", s.now.Up-time.Hour)
 			}
 			s.out.WriteString("\n")
+		case group.Given:
+			if len(e.Seats) > 0 {
+				fmt.Fprintf(&s.out, "%s: %s owns %v in generation %d\n", e.Change.Group, e.Member, e.Seats, e.Change.Generation)
+			}
 		case group.Append:
 			for _, r := range e.Records {
 				s.out.WriteString("  log: " + entry(r) + "\n")

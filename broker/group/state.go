@@ -101,6 +101,7 @@ func (g *group) admit(m *member) {
 	if g.leader == "" {
 		g.leader = m.id
 	}
+	g.tell(Came, m.id, g.generation, nil)
 }
 
 // remove takes a member out of the group and answers what it waits for. Follow it by removed.
@@ -114,6 +115,7 @@ func (g *group) remove(id string, code int16) {
 			delete(g.static, *m.instance)
 		}
 		g.members = slices.DeleteFunc(g.members, func(o *member) bool { return o == m })
+		g.tell(Went, id, g.generation, nil)
 	}
 	if g.leader == id {
 		g.leader = ""

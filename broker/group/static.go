@@ -33,8 +33,10 @@ func (g *group) rename(now Time, m *member, id string) {
 	if g.leader == m.id {
 		g.leader = id
 	}
+	g.tell(Went, m.id, g.generation, nil)
 	m.id = id
 	g.byID[id] = m
+	g.tell(Came, id, g.generation, nil)
 	g.alive(now, m)
 }
 
@@ -58,6 +60,7 @@ func (g *group) storeReplaced(now Time, w *waiter, m *member, leader string) {
 		case !ok:
 			g.c.refuseJoin(w, "", codeNotAvailable) // it asks again without an id, and is renamed again
 		default:
+			g.give(m)
 			g.c.reply(w.ref, g.resumed(w, m, leader))
 			g.alive(now, m)
 		}

@@ -109,6 +109,9 @@ func (g *group) store(now Time, given []kmsg.SyncGroupRequestGroupAssignment) {
 		g.become(now, Stable, "assigned")
 		for _, m := range g.members {
 			m.assignment = assignments[m.id]
+			g.give(m)
+		}
+		for _, m := range g.members {
 			if w := m.sync; w != nil {
 				m.sync = nil
 				g.c.reply(w.ref, g.assigned(w, m))

@@ -12,7 +12,8 @@ type Partition struct {
 	Partition int32
 }
 
-func (p Partition) compare(o Partition) int {
+// Compare orders by topic and number.
+func (p Partition) Compare(o Partition) int {
 	return cmp.Or(strings.Compare(p.Topic, o.Topic), cmp.Compare(p.Partition, o.Partition))
 }
 

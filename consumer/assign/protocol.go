@@ -149,7 +149,7 @@ func ParseAssignment(b []byte) ([]Partition, error) {
 
 func sorted(partitions []Partition) []Partition {
 	s := slices.Clone(partitions)
-	slices.SortFunc(s, Partition.compare)
+	slices.SortFunc(s, Partition.Compare)
 	return slices.Compact(s)
 }
 

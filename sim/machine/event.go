@@ -26,11 +26,19 @@ const (
 	LeaderBegan  = "leader.began" // this broker leads. Subject t/p. A: leader epoch, B: log end, C: high watermark as it knows it
 	// HighWatermark moved, as far as this broker knows; C is 1 at the leader. Subject t/p. A: the high watermark, B: leader epoch, -1: it is what the broker begins with, its log just opened
 	HighWatermark = "log.committed"
+	StateProposed = "isr.proposed" // this leader asks for other in-sync replicas. Subject t/p. A: how many it wants, B: leader epoch
 	// StateDecided by the controller. Subject t/p. Detail: why. A: leader, B: leader epoch, C: controller epoch
 	StateDecided      = "controller.decided"
-	GroupChanged      = "group.changed"      // a coordinator group. Subject: group. Detail: its state. A: generation, B: members
 	ControllerElected = "controller.elected" // A: broker, B: controller epoch
 	TopicRemoved      = "topic.removed"      // this broker dropped its logs of a deleted topic. Subject: topic
+
+	// Group coordinator. C is the leader epoch in which it leads the group's partition of the offsets topic.
+	GroupsLoaded = "group.loaded"  // it begins. Subject: t/p of its partition. A: partitions of the offsets topic
+	GroupChanged = "group.changed" // Subject: group. Detail: its state. A: generation, B: members
+	GroupCame    = "group.came"    // Subject: group. Detail: id of a member that it has from now on. A: generation
+	GroupWent    = "group.went"    // Subject: group. Detail: id of a member that it has no more. A: generation
+	GroupGiven   = "group.given"   // Subject g/t/p. Detail: id of the member to whom the stored assignment gives it. A: generation
+	GroupStored  = "group.stored"  // a commit counts from now on. Subject g/t/p. Detail: id of the member. A: next offset to read, B: generation of the commit; -1 and no member: as it was loaded
 
 	// Coordination service: the applied transactions, in order.
 	ZnodeCreated   = "znode.created"   // Subject: path. Detail: data. A: owner session (0: persistent), B: zxid
@@ -42,14 +50,16 @@ const (
 	CoordLeads     = "coord.leads"     // this server of several leads from now on. A: term
 
 	// Consumer. Subject g/t/p unless said; Detail: consumer id.
-	ConsumerJoined    = "consumer.joined"    // Subject: group. A: session id
+	ConsumerJoined    = "consumer.joined"    // a registry group. Subject: group. A: session id
 	ConsumerLeft      = "consumer.left"      // Subject: group
-	ConsumerClaimed   = "consumer.claimed"   // ownership taken. A: offset it starts from
+	ConsumerClaimed   = "consumer.claimed"   // ownership taken. A: offset it starts from, B: generation in a coordinator group
 	ConsumerReleased  = "consumer.released"  // ownership given up (before the registry is told)
 	ConsumerHanded    = "consumer.handed"    // a record goes to the application. A: offset
 	ConsumerCommitted = "consumer.committed" // a commit was acknowledged. A: next offset to read
 	ConsumerReset     = "consumer.reset"     // position out of range. A: old position, B: new position
 	ConsumerRebalance = "consumer.rebalance" // an attempt starts. Subject: group. A: attempt number
+	// ConsumerSynced: a member of a coordinator group got its assignment. Subject: group. Detail: its member id. A: generation
+	ConsumerSynced = "consumer.synced"
 
 	// Producer. Subject t/p.
 	ProducerRetry = "producer.retry" // Detail: the error. A: attempt number

@@ -14,7 +14,8 @@ import (
 //
 // Verified:
 //   - the rebalance attempts of a group's members together stay within Promise.RebalancesPerChange for each change of its members, of
-//     brokers or of topics (and for each disturbance: a pause or a lost connection starts a rebalance without any change);
+//     brokers or of topics (and for each disturbance: a pause or a lost connection starts a rebalance without any change). In a group that a broker coordinates it is the rebalances
+//     that its coordinator begins, for each process that comes or goes, each other coordinator, and each disturbance;
 //   - no machine sends more than Promise.RequestsPerSecond requests to brokers within any second, by the tap;
 //   - of the produce requests with acks=1, 99 of 100 take no longer than Promise.Produce from the request to the answer, by the tap.
 //
@@ -26,6 +27,7 @@ type BudgetCaps struct {
 	promise *Promise
 	reg     *registry
 	calm    *calm
+	coords  coordinators
 	groups  map[string]*rebalances
 	sent    map[string]*queue[time.Duration] // machine -> when its requests of the last second began
 	toldTo  map[string]time.Duration         // machine -> no further report before
@@ -60,8 +62,22 @@ func (b *BudgetCaps) Observe(e *history.Event) {
 		if e.Trace.Kind == machine.ConsumerHanded {
 			return
 		}
-		if e.Trace.Kind == machine.ConsumerRebalance {
-			b.rebalance(e)
+		switch t := &e.Trace; t.Kind {
+		case machine.ConsumerRebalance:
+			if g := b.promise.group(t.Subject); g == nil || !g.Coordinated {
+				b.rebalance(e)
+			}
+			return
+		case machine.GroupsLoaded: // another coordinator
+			b.coords.observe(e)
+			for i := range b.promise.Groups {
+				b.group(b.promise.Groups[i].Name).changes++
+			}
+			return
+		case machine.GroupChanged:
+			if b.coords.observe(e) && t.Detail == "PreparingRebalance" {
+				b.rebalance(e)
+			}
 			return
 		}
 		switch what, at := b.reg.observe(e); what {
@@ -161,5 +177,5 @@ func (b *BudgetCaps) Finish(end End) {
 // New makes all oracles of this package that judge by the history, in the order in which they are told. disk may be nil.
 func New(p *Promise, disk Disk) ([]Oracle, *Delivery) {
 	d := NewDelivery(p, disk)
-	return slices.Clip([]Oracle{d, NewOwnership(p), NewOffsets(p, disk), NewSessions(p), NewLiveness(p, d), NewRefusals(p), NewBudget(p)}), d
+	return slices.Clip([]Oracle{d, NewOwnership(p), NewMembers(p), NewOffsets(p, disk), NewSessions(p), NewLiveness(p, d), NewRefusals(p), NewBudget(p)}), d
 }

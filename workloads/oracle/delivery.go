@@ -49,6 +49,7 @@ type Delivery struct {
 	marks   int // parts numbered so far
 
 	coord  history.Applied
+	groups coordinators
 	states map[string][]PartitionState // by the path of its node
 	paths  map[string]*seatLog         // by "g/t/p"
 	near   [16]*seatLog                // by partition: the seat looked up last
@@ -150,6 +151,22 @@ func (d *Delivery) traced(e *history.Event) {
 	case machine.ConsumerReleased:
 		if s := d.bySubject(t.Subject); s != nil {
 			s.drop(func(c *claimant) bool { return c.consumer == t.Detail })
+		}
+	case machine.GroupsLoaded:
+		d.groups.observe(e)
+	case machine.GroupStored:
+		if s := d.bySubject(t.Subject); s != nil && d.groups.observe(e) {
+			s.committed = t.A
+		}
+	case machine.GroupGiven:
+		if s := d.bySubject(t.Subject); s != nil && d.groups.observe(e) {
+			s.floor, s.owned = s.committed, true
+		}
+	case machine.ConsumerSynced: // who takes a partition now reads what is committed by now
+		for _, s := range d.paths {
+			if s.group.Name == t.Subject && len(s.claims) == 0 {
+				s.floor, s.owned = s.committed, true
+			}
 		}
 	case machine.ConsumerLeft:
 		for _, s := range d.paths {

@@ -392,7 +392,7 @@ func (d *Disks) stop(b *brokerDisk, power bool) {
 			continue
 		}
 		durable, _ := d.durable(l)
-		s.durable = max(durable, min(l.visible, s.end), s.start)
+		s.durable = max(min(max(durable, l.visible), s.end), s.start) // what is being cut off may come back, or not
 		s.require, s.why = s.end, "it was in the page cache when the process stopped"
 		if power || l.failed {
 			s.require, s.why = s.durable, "it was flushed"

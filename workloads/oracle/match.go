@@ -301,7 +301,7 @@ func (o *Agreement) Finish(end End) {
 		g := o.ledger(p)
 		base, _, _, _ := o.disks.cached(lead)
 		committed := slices.DeleteFunc(slices.Clone(g.batches), func(b logBatch) bool { return b.base < lead.first() })
-		if why := o.apart(committed, base, lead.committed); why != "" {
+		if why := o.apart(committed, base, lead.first(), lead.committed); why != "" {
 			o.Violate(end.At, Durable, "what was committed of %s is not what its leader %s has now: %s", p.place, lead.on.machine, why)
 		}
 		for _, b := range o.disks.brokers {
@@ -310,23 +310,23 @@ func (o *Agreement) Finish(end End) {
 				continue
 			}
 			other, _, _, _ := o.disks.cached(l)
-			if why := o.apart(base, other, lead.committed); why != "" {
+			if why := o.apart(base, other, l.first(), lead.committed); why != "" {
 				o.Violate(end.At, Match, "the logs of %s on %s, which leads, and on %s differ: %s", p.place, lead.on.machine, b.machine, why)
 			}
 		}
 	}
 }
 
-// apart says where one log is not the same as another below the HW, where both have begun, or above it in spite of the same leader epoch.
-func (o *Agreement) apart(one, other []logBatch, hw int64) string {
-	if len(one) == 0 || len(other) == 0 {
-		return ""
-	}
-	for len(one) > 0 && one[0].base < other[0].base {
+// apart says where one log is not the same as another, which starts at an offset, below the HW, where both have begun, or above it in spite of the same leader epoch.
+func (o *Agreement) apart(one, other []logBatch, start, hw int64) string {
+	for len(one) > 0 && one[0].base < start {
 		one = one[1:]
 	}
+	if len(one) == 0 {
+		return ""
+	}
 	i := 0
-	for i < len(other) && len(one) > 0 && other[i].base < one[0].base {
+	for i < len(other) && other[i].base < one[0].base {
 		i++
 	}
 	other = other[i:]

@@ -5,6 +5,8 @@ import (
 
 	"faultline/sim/machine"
 	"faultline/workloads/history"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Offsets judges committed offsets: C<=P, CMONO, GEN, and DUPB at the end. The truth is the offset's znode, as the coordination service
@@ -16,6 +18,9 @@ import (
 //   - CMONO: it does not go back, unless a seek or a log that lost its end took the group back, and its node does not vanish while
 //     the topic exists; a commit that a consumer reports as acknowledged is there;
 //   - GEN: the partition has an owner then, and when the tap shows whose request it was, that session is the owner's.
+//
+// In a group that a broker coordinates the truth of C<=P and CMONO is what its present coordinator traces as stored, or as found when it began; and on the wire, no answer to a
+// question for a committed offset is below what was acknowledged before it was asked. Who may commit there (GEN) is for Members to judge.
 //
 // Verified at the end of a healed run: what the present owner processed is committed within Group.CommitWithin (DUPB: the uncommitted
 // window is bounded).
@@ -33,6 +38,7 @@ type Offsets struct {
 	promise *Promise
 	disk    Disk
 	reg     *registry
+	groups  coordinators
 	calm    *calm
 	seats   map[seat]*progress
 	near    [16]*progress // by partition: the seat looked up last
@@ -43,13 +49,15 @@ type Offsets struct {
 type progress struct {
 	seat
 	group     *Group
-	done      window        // processed, or legally left out
-	claimant  string        // the consumer whose claim is the latest; empty when it gave it up or is gone
-	machine   string        // and where it runs
-	due       int64         // it processed everything below since it claimed, and should commit that; none
-	moved     time.Duration // since when
-	committed int64         // none
-	back      int64         // commits may go back as far as this; none
+	done      window         // processed, or legally left out
+	claimant  string         // the consumer whose claim is the latest; empty when it gave it up or is gone
+	machine   string         // and where it runs
+	due       int64          // it processed everything below since it claimed, and should commit that; none
+	moved     time.Duration  // since when
+	committed int64          // none
+	sure      int64          // the last commit that was surely stored; none
+	acks      []acknowledged // coordinator group: commits that were acknowledged, as far as an answer may still be older
+	back      int64          // commits may go back as far as this; none
 	last      commit
 }
 
@@ -96,6 +104,8 @@ func (o *Offsets) Observe(e *history.Event) {
 		o.traced(e)
 	case history.CoordCalled:
 		o.called(e)
+	case history.KafkaCalled:
+		o.recalled(e)
 	case history.MachineWiped:
 		o.ruin(e.Machine)
 	case history.MachineRuined:
@@ -163,6 +173,12 @@ func (o *Offsets) traced(e *history.Event) {
 		if p := o.seat(at); ok && p != nil && p.committed < t.A && (p.back < 0 || p.committed < p.back) {
 			o.Violate(e.At, CMono, "%s committed offset %d of %v and was told so, but the registry has %s", t.Detail, t.A, at, offsetText(p.committed))
 		}
+	case machine.GroupsLoaded:
+		o.groups.observe(e)
+	case machine.GroupStored:
+		if at, ok := parseSeat(t.Subject); ok && o.groups.observe(e) {
+			o.stored(e, at)
+		}
 	case machine.ZnodeCreated, machine.ZnodeSet, machine.ZnodeDeleted:
 		at, ok := parseSeatPath(t.Subject, "offsets")
 		if topic, ok := ParseStatePath(t.Subject); ok {
@@ -198,7 +214,7 @@ func (o *Offsets) seat(at seat) *progress {
 		if g == nil || g.Loner {
 			return nil
 		}
-		p = &progress{seat: at, group: g, due: none, committed: none, back: none}
+		p = &progress{seat: at, group: g, due: none, committed: none, sure: none, back: none}
 		o.seats[at] = p
 	}
 	return p
@@ -291,7 +307,7 @@ func (o *Offsets) committed(e *history.Event, at seat) {
 		if p.committed >= 0 {
 			o.Violate(e.At, CMono, "the committed offset %d of %v vanished: its node was deleted", p.committed, at)
 		}
-		p.committed = none
+		p.committed, p.sure = none, none
 		return
 	}
 	v, ok := parseOffset(t.Detail)
@@ -299,14 +315,46 @@ func (o *Offsets) committed(e *history.Event, at seat) {
 		o.Violate(e.At, CMono, "the committed offset of %v became %q, which is no offset", at, t.Detail)
 		return
 	}
+	o.moves(e, p, v)
+	own, owned := o.reg.owners[at]
+	if !owned {
+		o.Violate(e.At, Gen, "offset %d of %v is committed while nobody owns the partition", v, at)
+	}
+	p.last = commit{at: e.At, value: v, owner: own.session}
+}
+
+// stored judges a commit that a group coordinator stored.
+func (o *Offsets) stored(e *history.Event, at seat) {
+	p := o.seat(at)
+	if p == nil || !p.group.Coordinated {
+		return
+	}
+	if e.Trace.A < 0 {
+		o.Violate(e.At, CMono, "the committed offset of %v became %d, which is no offset", at, e.Trace.A)
+		return
+	}
+	if e.Trace.B < 0 && e.Trace.Detail == "" && e.Trace.A >= p.sure {
+		// As a new coordinator found it. It may be a commit that nobody was told of, and that the next one does not find.
+		sure := p.sure
+		o.moves(e, p, e.Trace.A)
+		p.sure = sure
+		return
+	}
+	o.moves(e, p, e.Trace.A)
+}
+
+// moves judges that the committed offset of a seat is v now.
+func (o *Offsets) moves(e *history.Event, p *progress, v int64) {
+	at := p.seat
 	loose := o.loose(at.place)
 	switch {
-	case v >= p.committed:
+	case v >= p.sure:
 	case p.back >= 0 && v >= p.back:
-		p.back = none
+		p.back, p.acks = none, nil
 	case !loose:
-		o.Violate(e.At, CMono, "the committed offset of %v went back from %d to %d", at, p.committed, v)
+		o.Violate(e.At, CMono, "the committed offset of %v went back from %d to %d", at, p.sure, v)
 	}
+	p.sure = v
 	for v > p.done.base && o.disk != nil && o.promise.Compacts(at.topic) && o.disk.Compacted(at.topic, at.partition, p.done.base) {
 		p.done.moveBase(p.done.base + 1)
 	}
@@ -319,12 +367,7 @@ func (o *Offsets) committed(e *history.Event, at seat) {
 	if _, end := o.extent(at.place); p.group.Delivery == AtMostOnce && end > 0 && v > end && v > p.committed && !loose {
 		o.Violate(e.At, CommitP, "offset %d of %v is committed, but the log ends at %d: what comes next is lost without being handed over", v, at, end)
 	}
-	own, owned := o.reg.owners[at]
-	if !owned {
-		o.Violate(e.At, Gen, "offset %d of %v is committed while nobody owns the partition", v, at)
-	}
 	p.committed = v
-	p.last = commit{at: e.At, value: v, owner: own.session}
 }
 
 // called holds an acknowledged request against the owner at the time when it took effect.
@@ -359,6 +402,66 @@ func (o *Offsets) wrote(e *history.Event, op *history.CoordCall) {
 	o.Violate(e.At, Gen, "%s committed offset %d of %v with session 0x%x at %v, when session 0x%x owned the partition",
 		e.Machine, v, at, e.Coord.Session, last.at, last.owner)
 	last.owner = 0 // told once
+}
+
+// acknowledged is a commit that a consumer was told of.
+type acknowledged struct {
+	at    time.Duration
+	value int64
+}
+
+// recalled holds what a group coordinator says is committed against what it, or an earlier one, acknowledged before it was asked.
+func (o *Offsets) recalled(e *history.Event) {
+	switch resp := e.Kafka.Resp.(type) {
+	case *kmsg.OffsetCommitResponse:
+		req, ok := e.Kafka.Req.(*kmsg.OffsetCommitRequest)
+		for i := range resp.Topics {
+			for j := range resp.Topics[i].Partitions {
+				if ok && i < len(req.Topics) && j < len(req.Topics[i].Partitions) && resp.Topics[i].Partitions[j].ErrorCode == 0 {
+					o.acknowledged(e, req.Group, req.Topics[i].Topic, &req.Topics[i].Partitions[j])
+				}
+			}
+		}
+	case *kmsg.OffsetFetchResponse:
+		for i := range resp.Groups {
+			for j := range resp.Groups[i].Topics {
+				t := &resp.Groups[i].Topics[j]
+				for k := range t.Partitions {
+					if p := &t.Partitions[k]; p.ErrorCode == 0 {
+						o.recall(e, seat{resp.Groups[i].Group, place{t.Topic, p.Partition}}, p.Offset)
+					}
+				}
+			}
+		}
+	}
+}
+
+func (o *Offsets) acknowledged(e *history.Event, group, topic string, c *kmsg.OffsetCommitRequestTopicPartition) {
+	p := o.seat(seat{group, place{topic, c.Partition}})
+	if p == nil || !p.group.Coordinated {
+		return
+	}
+	if len(p.acks) > 64 { // no answer is so old
+		p.acks = append(p.acks[:0], p.acks[len(p.acks)-32:]...)
+	}
+	p.acks = append(p.acks, acknowledged{e.At, c.Offset})
+}
+
+func (o *Offsets) recall(e *history.Event, at seat, offset int64) {
+	p := o.seat(at)
+	if p == nil || !p.group.Coordinated || o.loose(at.place) {
+		return
+	}
+	least := acknowledged{value: none}
+	for _, a := range p.acks {
+		if a.at < e.Kafka.Start-skew {
+			least = a
+		}
+	}
+	if offset < least.value && (p.back < 0 || offset < p.back) {
+		o.Violate(e.At, CMono, "%s asked for the committed offset of %v at %v and was told %s, though %d was acknowledged at %v", e.Machine, at, e.Kafka.Start, offsetText(offset), least.value, least.at)
+		p.acks = nil // told once
+	}
 }
 
 // removeTopic forgets a deleted topic's offsets: its next namesake begins anew.

@@ -169,7 +169,7 @@ func (o *Ownership) handed(e *history.Event) {
 	if h == nil {
 		return
 	}
-	if g := o.promise.group(h.at.group); g == nil || g.Loner {
+	if g := o.promise.group(h.at.group); !g.registered() {
 		return
 	}
 	who := claimedBy{t.Detail, e.Machine, e.Incarnation}
@@ -206,7 +206,7 @@ func (o *Ownership) available(at seat) bool {
 		return false
 	}
 	g := o.promise.group(at.group)
-	return g != nil && !g.Loner && g.reads(at.topic) && o.reg.subscribed(at.group, at.topic)
+	return g.registered() && g.reads(at.topic) && o.reg.subscribed(at.group, at.topic)
 }
 
 // divide is the paper's division (section 3.2): partitions and consumers in order, each consumer (one for each of its streams) gets a run of

@@ -85,6 +85,13 @@ type Group struct {
 	Reset    Reset
 	// CommitWithin is how long after it was processed a record is covered by a commit, when nothing disturbs. 0: not judged.
 	CommitWithin time.Duration
+	// Coordinated: its members meet at a broker, not in the registry. Eager: they give up everything before a rebalance. Static: they do not leave when they stop.
+	// RebalanceWithin is how long a rebalance waits for a member.
+	Coordinated     bool
+	Eager           bool
+	Static          bool
+	RebalanceWithin time.Duration
+	SessionTimeout  time.Duration // of its members
 	// Loner: no membership, claims or commits (the low-level consumer); only what it processes is judged.
 	Loner bool
 }
@@ -144,6 +151,9 @@ func (p *Promise) producer(name string) Producer {
 	}
 	return Producer{Name: name}
 }
+
+// registered reports whether the group's members meet in the registry.
+func (g *Group) registered() bool { return g != nil && !g.Loner && !g.Coordinated }
 
 // reads reports whether the group reads the topic.
 func (g *Group) reads(topic string) bool { return slices.Contains(g.Topics, topic) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strconv"
 	"time"
 
@@ -95,6 +96,9 @@ func (s *Scenario) env() faults.Env {
 		add("consumer", int64(t.Groups[i].Consumers.Max), false)
 		add("consumer", int64(t.Groups[i].Spare.Max), true)
 		env.Session = max(env.Session, t.Groups[i].SessionTimeout.Max.D())
+		if slices.Contains(t.Groups[i].Protocol.Options, "coordinator") {
+			env.Groups = append(env.Groups, t.Groups[i].Name)
+		}
 	}
 	for i := range t.Topics {
 		env.Topics = append(env.Topics, faults.TopicInfo{Name: t.Topics[i].Name, Partitions: int(t.Topics[i].Partitions.Max), Replicas: int(t.Topics[i].Replicas.Max)})

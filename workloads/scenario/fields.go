@@ -67,6 +67,12 @@ type Brokers struct {
 	ReplicaLag quantity.Durations `yaml:"replica_lag" default:"2s" min:"10ms"`
 	// How often partitions are given back to their preferred leaders.
 	PreferredInterval quantity.Durations `yaml:"preferred_interval" default:"5m" min:"10ms"`
+	// Partitions of the topic that keeps what coordinator groups commit.
+	OffsetsPartitions quantity.Counts `yaml:"offsets_partitions" default:"4" min:"1" max:"50"`
+	// Replicas of each of them, or as many as there are brokers, if these are fewer. A commit needs more than half of them in sync.
+	OffsetsReplicas quantity.Counts `yaml:"offsets_replicas" default:"3" min:"1" max:"16"`
+	// How long the first rebalance of an empty coordinator group waits for more members.
+	GroupDelay quantity.Durations `yaml:"group_delay" default:"200ms" min:"0s" max:"1m"`
 	// How long after a process ended by itself (a disk error, a lost session) it is started again.
 	Restart quantity.Durations `yaml:"restart" default:"500ms" min:"1ms"`
 }
@@ -165,6 +171,14 @@ type Producer struct {
 type Group struct {
 	// Name of the group: letters, digits, dots, dashes and underscores.
 	Name string `yaml:"name" need:"true"`
+	// How members find to each other: in the coordination service (registry, the paper's way), or by a broker (coordinator, Kafka's classic protocol).
+	Protocol quantity.Choice `yaml:"protocol" default:"registry" oneof:"registry|coordinator"`
+	// How the leader of a coordinator group divides the partitions.
+	Assignor quantity.Choice `yaml:"assignor" default:"range" oneof:"range|roundrobin|sticky|cooperative-sticky"`
+	// Whether members of a coordinator group are static: each has its machine's name as group.instance.id, does not leave when it stops, and gets what it had when it comes back within its session.
+	Static quantity.Choice `yaml:"static" default:"no" oneof:"no|yes"`
+	// How long the application may work on one record before its member of a coordinator group leaves; also how long a rebalance waits for a member.
+	MaxPollInterval quantity.Durations `yaml:"max_poll_interval" default:"5s" min:"10ms" max:"1h"`
 	// Number of consumers that start by themselves.
 	Consumers quantity.Counts `yaml:"consumers" default:"2" min:"1" max:"64"`
 	// Further consumers, which only a start fault starts; they have the numbers after the others of the group.
@@ -185,7 +199,7 @@ type Group struct {
 	CommitInterval quantity.Durations `yaml:"commit_interval" default:"500ms" min:"1ms"`
 	// Where a group without a committed offset, or with one out of range, starts.
 	Reset quantity.Choice `yaml:"reset" default:"smallest" oneof:"smallest|largest"`
-	// Session time-out with the coordination service.
+	// Session time-out with the coordination service, or at the group's coordinator.
 	SessionTimeout quantity.Durations `yaml:"session_timeout" default:"2s" min:"100ms" max:"5m"`
 	// How long the application works on a record; drawn per record.
 	Process quantity.Durations `yaml:"process" default:"0s" min:"0s" each:"true"`

@@ -46,6 +46,10 @@ func (r *run) promise() *oracle.Promise {
 	for i := range t.Groups {
 		g := &t.Groups[i]
 		o := oracle.Group{Name: g.Name, Topics: r.sc.TopicsOf(g), CommitWithin: r.settle() - 500*time.Millisecond}
+		if g.Protocol.V() == "coordinator" {
+			o.Coordinated, o.Eager, o.Static = true, g.Assignor.V() != "cooperative-sticky", g.Static.V() == "yes"
+			o.RebalanceWithin, o.SessionTimeout = g.MaxPollInterval.V().D(), g.SessionTimeout.V().D()
+		}
 		if g.Delivery.V() == "at-most-once" {
 			o.Delivery = oracle.AtMostOnce
 		}
@@ -60,6 +64,12 @@ func (r *run) promise() *oracle.Promise {
 			Name: t.Topics[i].Name, Partitions: int32(t.Topics[i].Partitions.V()), SegmentBytes: c.SegmentBytes,
 			RetentionTime: c.RetentionTime, RetentionBytes: c.RetentionBytes,
 			Replicas: int(t.Topics[i].Replicas.V()), MinISR: int(t.Topics[i].MinISR.V()), Unclean: t.Topics[i].Unclean.V() == "yes", Compact: c.Compact,
+		})
+	}
+	if slices.ContainsFunc(p.Groups, func(g oracle.Group) bool { return g.Coordinated }) {
+		p.Topics = append(p.Topics, oracle.Topic{
+			Name: offsetsTopic, Partitions: int32(t.Brokers.OffsetsPartitions.V()), RetentionTime: -1, RetentionBytes: -1,
+			Replicas: r.offsetsReplicas(), MinISR: 1 + r.offsetsReplicas()/2,
 		})
 	}
 	for i := range r.sc.Faults {
@@ -92,7 +102,7 @@ func (r *run) empanel() {
 	var c *oracle.Cluster
 	if slices.ContainsFunc(p.Topics, func(t oracle.Topic) bool { return t.Replicas > 1 }) {
 		c = oracle.NewCluster(p)
-		r.jury = append(r.jury, oracle.NewAgreement(c, disks), oracle.NewWatermarks(c), oracle.NewUncommitted(c), oracle.NewAcknowledged(c, disks), oracle.NewEpochs(c), oracle.NewSteadiness(c))
+		r.jury = append(r.jury, oracle.NewAgreement(c, disks), oracle.NewWatermarks(c), oracle.NewUncommitted(c), oracle.NewAcknowledged(c, disks), oracle.NewEpochs(c), oracle.NewSteadiness(c), oracle.NewSolitude(c))
 	}
 	if slices.ContainsFunc(p.Topics, func(t oracle.Topic) bool { return t.Compact }) {
 		r.jury = append(r.jury, oracle.NewCompaction(c, disks))

@@ -11,6 +11,7 @@ import (
 	"faultline/broker"
 	"faultline/broker/record"
 	"faultline/consumer"
+	"faultline/consumer/assign"
 	"faultline/coord"
 	"faultline/producer"
 	"faultline/workloads/history"
@@ -50,12 +51,28 @@ func (r *run) serve(p *running, id int32) error {
 		ID: id, Port: brokerPort, Coord: r.coordAddrs(), SessionTimeout: c.SessionTimeout.V().D(), DataDir: "broker",
 		ReplicaLag: c.ReplicaLag.V().D(), PreferredInterval: c.PreferredInterval.V().D(),
 		RetentionInterval: c.RetentionInterval.V().D(), CoordTap: zk,
+		OffsetsPartitions: int32(c.OffsetsPartitions.V()), OffsetsReplicas: r.offsetsReplicas(), OffsetsLeastISR: 1 + r.offsetsReplicas()/2,
+		MinGroupSession: time.Millisecond, GroupDelay: groupDelay(c.GroupDelay.V().D()),
 	})
 	if err != nil {
 		return err
 	}
 	p.stoppable(func() { p.Exit(b.Stop()) })
 	return b.Wait()
+}
+
+// offsetsReplicas is how many replicas the offsets topic has.
+func (r *run) offsetsReplicas() int {
+	c := &r.sc.Topology.Brokers
+	return int(min(c.OffsetsReplicas.V(), c.Count.V()))
+}
+
+// groupDelay is the scenario's duration in the broker's words.
+func groupDelay(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
 }
 
 // taps are what record the requests of a process.
@@ -189,6 +206,15 @@ func (r *run) consume(p *running, c *scenario.Group) error {
 		FetchBytes: int32(c.FetchBytes.V()), FetchMinBytes: int32(c.FetchMin.V()), MaxWait: c.FetchWait.V().D(), QueueRecords: int(c.Queue.V()),
 		RebalanceRetries: int(unlimited(int64(c.RebalanceRetries.V()), 0)), RebalanceBackoff: c.RebalanceBackoff.V().D(),
 		RequestTimeout: 2 * time.Second, Tap: kafka, CoordTap: zk,
+	}
+	if c.Protocol.V() == "coordinator" {
+		assignor, _ := assign.ByName(c.Assignor.V())
+		cfg.Protocol, cfg.Coord, cfg.Brokers, cfg.Assignors = consumer.Coordinator, nil, r.brokerAddrs(), []*assign.Assignor{assignor}
+		cfg.MaxPollInterval, cfg.MetadataMaxAge = c.MaxPollInterval.V().D(), time.Second
+		cfg.RequestTimeout = time.Second
+		if c.Static.V() == "yes" {
+			cfg.Instance = p.Name()
+		}
 	}
 	if c.Reset.V() == "largest" {
 		cfg.Reset = consumer.Largest

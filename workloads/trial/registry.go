@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"faultline/broker/group"
 	"faultline/sim/machine"
 	"faultline/workloads/history"
 )
@@ -123,13 +124,28 @@ func (g *registry) leader(topic string, partition int32) string {
 	return ""
 }
 
+// offsetsTopic keeps what coordinator groups commit; the leader of a group's partition of it coordinates the group.
+const offsetsTopic = "__consumer_offsets"
+
+// coordinator is the machine that coordinates a group, "" when none does.
+func (g *registry) coordinator(name string) string {
+	n := int32(len(g.topics[offsetsTopic]))
+	if n == 0 {
+		return ""
+	}
+	return g.leader(offsetsTopic, group.PartitionOf(name, n))
+}
+
 func brokerName(id int32) string { return fmt.Sprintf("%s-%d", roleBroker, id) }
 
 // unowned tells which partition has no owner in a group that reads its topic; "" when each has. Nobody needs to own what may be closed for good.
 func (g *registry) unowned(groups map[string]*progress, closed func(partition) bool) string {
 	var out []string
-	for name, group := range groups {
-		for topic := range group.topics {
+	for name, of := range groups {
+		if of.coordinated {
+			continue // their members' claims are no nodes: the oracles know
+		}
+		for topic := range of.topics {
 			for p := range g.topics[topic] {
 				if !closed(partition{topic, p}) && !g.owners[fmt.Sprintf("/consumers/%s/owners/%s/%d", name, topic, p)] {
 					out = append(out, fmt.Sprintf("group %s has no owner of %s/%d", name, topic, p))

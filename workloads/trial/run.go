@@ -102,6 +102,10 @@ func newRun(sc *scenario.Scenario, seed uint64, o Options) (*run, error) {
 		readers[g.Name] = sc.TopicsOf(g)
 	}
 	r.tally = newTally(readers)
+	for i := range sc.Topology.Groups {
+		g := &sc.Topology.Groups[i]
+		r.tally.groups[g.Name].coordinated = g.Protocol.V() == "coordinator"
+	}
 	r.rec.Attach(r.tally)
 	if !o.Unjudged {
 		r.empanel()

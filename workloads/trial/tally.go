@@ -33,11 +33,12 @@ type seat struct {
 
 // progress is one group's.
 type progress struct {
-	topics map[string]bool
-	next   map[partition]int64 // after the highest offset processed
-	stored map[partition]int64 // committed
-	reset  map[partition]int64 // after the last reset: nothing below is there to be read
-	lag    int64               // acked records above next, over all partitions of the run
+	topics      map[string]bool
+	coordinated bool                // by a broker
+	next        map[partition]int64 // after the highest offset processed
+	stored      map[partition]int64 // committed
+	reset       map[partition]int64 // after the last reset: nothing below is there to be read
+	lag         int64               // acked records above next, over all partitions of the run
 }
 
 func newTally(groups map[string][]string) *tally {

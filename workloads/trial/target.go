@@ -45,6 +45,8 @@ func (t target) Leader(topic string, partition int32) string {
 	return t.r.registry.leader(topic, partition)
 }
 
+func (t target) Coordinator(group string) string { return t.r.registry.coordinator(group) }
+
 func (t target) SessionTimeout(machine string) time.Duration { return t.node(machine).session }
 
 func (t target) Crash(machine string) {

@@ -1,0 +1,47 @@
+package oracle
+
+import (
+	"strings"
+
+	"faultline/broker/group"
+	"faultline/sim/machine"
+	"faultline/workloads/history"
+)
+
+// offsetsTopic keeps what coordinator groups commit, and who their members are. The leader of a group's partition of it coordinates the group.
+const offsetsTopic = "__consumer_offsets"
+
+// coordinators tells the present coordinator of a group from one that has been deposed and has not heard of it. The zero value knows none.
+type coordinators struct {
+	epochs     map[int32]int64 // partition of the offsets topic -> leader epoch of its latest coordinator
+	partitions int32
+}
+
+// observe takes an event of a group coordinator, and reports whether it comes from the present one.
+func (c *coordinators) observe(e *history.Event) bool {
+	t := &e.Trace
+	if c.epochs == nil {
+		c.epochs = map[int32]int64{}
+	}
+	p := int32(0)
+	if t.Kind == machine.GroupsLoaded {
+		at, ok := parsePlace(t.Subject)
+		if !ok {
+			return false
+		}
+		p, c.partitions = at.partition, int32(t.A)
+	} else if c.partitions > 0 {
+		name, _, _ := strings.Cut(t.Subject, "/")
+		p = group.PartitionOf(name, c.partitions)
+	}
+	if was, known := c.epochs[p]; known && t.C < was {
+		return false
+	}
+	c.epochs[p] = t.C
+	return true
+}
+
+// of reports whether the partition of the offsets topic keeps the group.
+func (c *coordinators) of(partition int32, name string) bool {
+	return c.partitions > 0 && group.PartitionOf(name, c.partitions) == partition
+}
