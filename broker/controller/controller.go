@@ -37,6 +37,7 @@ type Topic struct {
 type Partition struct {
 	ID       int32
 	Replicas []int32        // the first is preferred. While a reassignment is under way: the replicas that there shall be, then those that leave
+	Moving   bool           // a reassignment is under way
 	Leaving  []int32        // of Replicas: to be removed when all others are in sync
 	State    *replica.State // nil: there is none yet
 }
@@ -223,7 +224,7 @@ func (v *View) elect(s *replica.State, t *Topic, p *Partition, least int) (why s
 
 // complete ends a reassignment when all replicas that stay are in sync and lead.
 func (v *View) complete(s *replica.State, p *Partition, w *Write) (why string) {
-	if len(p.Leaving) == 0 || s.Leader == replica.NoLeader {
+	if !p.Moving || s.Leader == replica.NoLeader {
 		return ""
 	}
 	stay := slices.DeleteFunc(slices.Clone(p.Replicas), func(id int32) bool { return slices.Contains(p.Leaving, id) })
@@ -232,13 +233,16 @@ func (v *View) complete(s *replica.State, p *Partition, w *Write) (why string) {
 			return ""
 		}
 	}
+	w.Replicas = stay
+	if len(p.Leaving) == 0 {
+		return "reassigned" // nobody has to hear of another state
+	}
 	left := func(m replica.Member) bool { return slices.Contains(p.Leaving, m.ID) }
 	s.ISR, s.ELR = slices.DeleteFunc(slices.Clone(s.ISR), left), slices.DeleteFunc(slices.Clone(s.ELR), left)
 	if slices.Contains(p.Leaving, s.Leader) {
 		s.Leader = stay[0]
 	}
 	s.LeaderEpoch++ // the old replicas must hear of it
-	w.Replicas = stay
 	return "reassigned"
 }
 
