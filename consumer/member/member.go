@@ -68,6 +68,7 @@ type Member struct {
 
 	coordinator string // address; empty: not known
 	id          string
+	known       bool // it was synced by this id, so that every later coordinator knows it
 	generation  int32
 	stage       stage
 	rejoin      bool          // it must join (again). It stays so until a join is answered (KAFKA-9815)

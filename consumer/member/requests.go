@@ -81,6 +81,7 @@ func (m *Member) Joined(now time.Duration, r *kmsg.JoinGroupResponse, err error)
 		m.giveUpAll() // the group may have been through a generation without it
 	}
 	m.failures, m.notBefore = 0, 0
+	m.known = m.known && m.id == r.MemberID
 	m.id, m.generation, m.protocol = r.MemberID, r.Generation, a
 	m.leads, m.skip, m.plan = r.LeaderID == r.MemberID, r.SkipAssignment, nil
 	m.rest = m.skip && m.cooperative
@@ -150,7 +151,7 @@ func (m *Member) Synced(now time.Duration, r *kmsg.SyncGroupResponse, err error)
 		m.giveUpAll()
 	}
 	m.proved(m.sent)
-	m.target, m.stage = target, synced
+	m.target, m.stage, m.known = target, synced, true
 	m.shrank = m.cooperative && len(without(m.said, target)) > 0
 	m.plan, m.members = nil, nil
 	return true
@@ -169,8 +170,13 @@ func (m *Member) unreachable(now time.Duration) {
 // refused draws the consequences of an error that a coordinator answered.
 func (m *Member) refused(now time.Duration, err error) {
 	switch {
-	case errors.Is(err, kerr.FencedInstanceID):
+	case errors.Is(err, kerr.FencedInstanceID) && m.known:
 		m.fatal(errFenced)
+		return
+	case errors.Is(err, kerr.FencedInstanceID):
+		// The id may be in no log yet, when a coordinator took over that knows only the one before. So it asks for another, and the last who asks has it.
+		m.id = ""
+		m.lose()
 		return
 	case errors.Is(err, kerr.UnknownMemberID):
 		m.id = ""
