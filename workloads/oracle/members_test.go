@@ -66,9 +66,6 @@ func TestMembersHandOverWhatTheyOwn(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { fires(t, NewMembers(meeting(true)), Own1, c.says, c.story) })
 	}
-	// A cooperative member that was left behind by two assignments is none.
-	fires(t, NewMembers(meeting(false)), Own1, "it is in generation 1", twoMembers+`b1 group.changed g CompletingRebalance 2 2 0; b1 group.changed g Stable 2 2 0; b1 group.changed g CompletingRebalance 3 2 0
-		b1 group.changed g Stable 3 2 0; handed c1 g/t/0 1`)
 }
 
 func TestCommitsOfWhoIsNoMember(t *testing.T) {

@@ -32,6 +32,7 @@ import (
 //	refused b1 t/0 56                    a fetch from machine b1 gets this error code
 //	commits c1 g m1 1 t/0 42 10ms        an acknowledged commit of member m1 in generation 1, that ends now and took so long
 //	recalls c1 g t/0 42 10ms             the answer to a question for a committed offset, likewise
+//	answer c1 join g m1 20ms 0           to the join (sync, beat, leave) of member m1 (- for none) of group g, sent so long ago; a last word is the member id in it; lost: none came
 //	produce p1 1 20ms                    a produce request with acks=1 that ends now and took so long
 //
 // "handed c1 g/t/0 41", "claimed c1 g/t/0 40", "released c1 g/t/0", "committed c1 g/t/0 42" and "reset c1 g/t/0 40 50" are short
@@ -247,6 +248,8 @@ func (s *story) event(w []string) {
 	case "produce":
 		took := s.duration(w[3])
 		r.KafkaCalled(s.who(w[1]), &history.KafkaCall{Broker: "b1:9092", Req: &kmsg.ProduceRequest{Acks: int16(s.num(w[2]))}, Start: s.now - took, End: s.now, Sent: true})
+	case "answer":
+		s.answer(w[1:])
 	case "request":
 		start := s.duration(w[2])
 		r.KafkaCalled(s.who(w[1]), &history.KafkaCall{Broker: "b1:9092", Key: 1, Start: start, End: s.now, Sent: true})
@@ -278,6 +281,34 @@ func (s *story) event(w []string) {
 		}
 		s.trace(who, kind, subject, detail, w[min(4, len(w)):]...)
 	}
+}
+
+// answer tells of an answer to a member of a coordinator group.
+func (s *story) answer(w []string) {
+	who, group, member, took := s.who(w[0]), w[2], strings.Trim(w[3], "-"), s.duration(w[4])
+	c := &history.KafkaCall{Broker: "b1:9092", Start: s.now - took, End: s.now, Sent: true}
+	code := int16(0)
+	if w[5] != "lost" {
+		code = int16(s.num(w[5]))
+	}
+	switch w[1] {
+	case "join":
+		c.Req = &kmsg.JoinGroupRequest{Group: group, MemberID: member}
+		c.Resp = &kmsg.JoinGroupResponse{MemberID: w[len(w)-1], ErrorCode: code}
+	case "sync":
+		c.Req, c.Resp = &kmsg.SyncGroupRequest{Group: group, MemberID: member}, &kmsg.SyncGroupResponse{ErrorCode: code}
+	case "beat":
+		c.Req, c.Resp = &kmsg.HeartbeatRequest{Group: group, MemberID: member}, &kmsg.HeartbeatResponse{ErrorCode: code}
+	case "leave":
+		c.Req = &kmsg.LeaveGroupRequest{Group: group, Members: []kmsg.LeaveGroupRequestMember{{MemberID: member}}}
+		c.Resp = &kmsg.LeaveGroupResponse{ErrorCode: code}
+	default:
+		s.t.Fatalf("answer? %s", s.line)
+	}
+	if w[5] == "lost" {
+		c.Resp, c.Err = nil, errors.New("connection lost")
+	}
+	s.rec.KafkaCalled(who, c)
 }
 
 func replaceAll(text string, pairs ...string) string {

@@ -179,6 +179,9 @@ type Group struct {
 	Assignor quantity.Choice `yaml:"assignor" default:"range" oneof:"range|roundrobin|sticky|cooperative-sticky"`
 	// Whether members of a coordinator group are static: each has its machine's name as group.instance.id, does not leave when it stops, and gets what it had when it comes back within its session.
 	Static quantity.Choice `yaml:"static" default:"no" oneof:"no|yes"`
+	// Whether members of a coordinator group speak as clients do now, or as the first ones did: without a rebalance time-out of their own, which is then their session time-out, and without a member
+	// id before the first rebalance is over.
+	Clients quantity.Choice `yaml:"clients" default:"current" oneof:"current|old"`
 	// How long the application may work on one record before its member of a coordinator group leaves; also how long a rebalance waits for a member.
 	MaxPollInterval quantity.Durations `yaml:"max_poll_interval" default:"5s" min:"10ms" max:"1h"`
 	// Number of consumers that start by themselves.
