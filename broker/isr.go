@@ -6,6 +6,7 @@ import (
 
 	"faultline/broker/replica"
 	coord "faultline/coord/client"
+	"faultline/sim/machine"
 )
 
 // proposal is a change of the in-sync replicas of partitions of one topic, on its way to the registry.
@@ -61,6 +62,7 @@ func (b *Broker) propose(t *topic) (proposal, bool) {
 		p.mu.Lock()
 		if p.leader != nil && p.version == t.version {
 			if s, ok := p.leader.Propose(b.cfg.ReplicaLag, now); ok {
+				b.m.Trace(machine.Event{Kind: machine.StateProposed, Subject: p.name, A: int64(len(s.ISR)), B: int64(s.LeaderEpoch)})
 				pr.parts, pr.states = append(pr.parts, p), append(pr.states, s)
 			}
 		}

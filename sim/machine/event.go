@@ -26,6 +26,7 @@ const (
 	LeaderBegan  = "leader.began" // this broker leads. Subject t/p. A: leader epoch, B: log end, C: high watermark as it knows it
 	// HighWatermark moved, as far as this broker knows; C is 1 at the leader. Subject t/p. A: the high watermark, B: leader epoch, -1: it is what the broker begins with, its log just opened
 	HighWatermark = "log.committed"
+	StateProposed = "isr.proposed" // this leader asks for other in-sync replicas. Subject t/p. A: how many it wants, B: leader epoch
 	// StateDecided by the controller. Subject t/p. Detail: why. A: leader, B: leader epoch, C: controller epoch
 	StateDecided      = "controller.decided"
 	ControllerElected = "controller.elected" // A: broker, B: controller epoch

@@ -23,9 +23,13 @@ const (
 	batchAttributes = 21 // where the part that belongs to the producer begins
 	batchLastDelta  = 23
 	batchProducer   = 43
+	batchCount      = 57
+
+	attrHorizon = 0x40
 )
 
-// eachBatch calls fn for each whole batch in b and stops at the first one that is cut short.
+// eachBatch calls fn for each whole batch in b and stops at the first one that is cut short. What compaction changed (there are fewer records than offsets, or it says until when tombstones stay) is passed over:
+// to the log it is as if nobody had read that.
 func eachBatch(b []byte, fn func(Batch)) {
 	for len(b) >= batchHeader {
 		n := batchOverhead + int(int32(binary.BigEndian.Uint32(b[8:])))
@@ -35,6 +39,10 @@ func eachBatch(b []byte, fn func(Batch)) {
 		last := int32(binary.BigEndian.Uint32(b[batchLastDelta:]))
 		if last < 0 || last == 1<<31-1 {
 			return
+		}
+		if records, attributes := int32(binary.BigEndian.Uint32(b[batchCount:])), binary.BigEndian.Uint16(b[batchAttributes:]); records <= last || attributes&attrHorizon != 0 {
+			b = b[n:]
+			continue
 		}
 		fn(Batch{int64(binary.BigEndian.Uint64(b)), last + 1, xxhash.Sum64(b[batchAttributes:n])})
 		b = b[n:]

@@ -10,7 +10,7 @@ import (
 // Acknowledged judges what becomes of records that were acked with acks=all, of topics with several replicas (DUR).
 //
 // Verified: when such a record is acked, some leader had told that its offset is committed. At the end every one of them is read off the disk of the partition's leader: it is at its offset,
-// unless retention took it there.
+// unless retention took it there, or compaction, because its key comes again (Compaction judges that).
 //
 // After an unclean election, where the topic allows it, what was acked before, or by a leader that did not know yet, may be gone and is not asked for. Beyond the atlas ([Ruins]) nothing is judged.
 //
@@ -90,6 +90,7 @@ func (o *Acknowledged) Finish(end End) {
 		for _, a := range o.acked[p.place] {
 			switch id, found := there[a.offset]; {
 			case a.offset < l.first():
+			case !found && o.disks.Compacted(p.topic.Name, p.partition, a.offset):
 			case !found:
 				o.Violate(end.At, Durable, "record %v, acked with acks=all at offset %d of %s, is not there any more: its leader %s has nothing there", a.id, a.offset, p.place, l.on.machine)
 			case id != a.id:

@@ -281,6 +281,13 @@ func TestAgreement(t *testing.T) {
 		x.tell(leads(1, 0, 1, 2) + "b1 log.committed t/0 - 2 0 1")
 		x.fires(Match, "the logs of t/0 on b1, which leads, and on b3 differ: below the high watermark 2")
 	})
+	t.Run("one of them is empty in the end", func(t *testing.T) {
+		x := newTrio(t, -1)
+		x.write(1, "0a", "0b")
+		x.write(2, "0a", "0b")
+		x.tell(leads(1, 0, 1, 2) + "b1 log.committed t/0 - 2 0 1")
+		x.fires(Match, "the logs of t/0 on b1, which leads, and on b3 differ: below the high watermark 2")
+	})
 	t.Run("above the high watermark they may, but not in one leader epoch", func(t *testing.T) {
 		x := newTrio(t, -1)
 		for b, batch := range []string{"0b", "1b", "0b"} {

@@ -25,7 +25,7 @@ import (
 //   - BUDGET: a record is processed within Promise.Late.
 //
 // Verified at the end: every acked record that is still within retention reached every group that reads its topic, as far as
-// acks and delivery mode owe it: with acks=1 a power loss or a disk error of the broker may take what was not
+// acks and delivery mode owe it, and was not compacted away, which Compaction judges: with acks=1 a power loss or a disk error of the broker may take what was not
 // visible, at-most-once may lose what it committed.
 //
 // Of a topic with several replicas what is visible is what some leader told to be committed. A record with acks=1 is owed once a group has seen it, or while the leader stays: another leader

@@ -333,11 +333,27 @@ func (d *Delivery) jumped(e *history.Event, s *seatLog, c *claimant, o int64) {
 	}
 	switch {
 	case o > c.next && s.part.anew(c.next):
+	case o > c.next && d.compacted(s.part, c.next, o):
+		s.done.addRange(c.next, o)
+		s.part.leftOut = max(s.part.leftOut, o)
 	case o > c.next:
 		d.Violate(e.At, Deliver, "%s of group %s is handed offset %d of %v after %d: it skips %d to %d", c.consumer, s.group.Name, o, s.part.place, c.next-1, c.next, o-1)
 	default:
 		d.Violate(e.At, Order, "%s of group %s is handed offset %d of %v after %d", c.consumer, s.group.Name, o, s.part.place, c.next-1)
 	}
+}
+
+// compacted reports whether compaction took all records from one offset to another, as ones whose keys come again.
+func (d *Delivery) compacted(p *partLog, from, to int64) bool {
+	if d.disk == nil || p.topic.gone || !d.promise.Compacts(p.topic.name) {
+		return false
+	}
+	for ; from < to; from++ {
+		if !d.disk.Compacted(p.topic.name, p.partition, from) {
+			return false
+		}
+	}
+	return true
 }
 
 // Finish implements [Oracle].
@@ -373,7 +389,7 @@ func (d *Delivery) missing(s *seatLog, fn func(offset int64, e *entry) bool) {
 		from = max(from, s.committed, s.high)
 	}
 	for o := from; o < p.entries.end(); o++ {
-		if e := p.entries.at(o); e.flags&isAcked != 0 && e.flags&isLost == 0 && !s.done.has(o) && !fn(o, e) {
+		if e := p.entries.at(o); e.flags&isAcked != 0 && e.flags&isLost == 0 && !s.done.has(o) && !d.compacted(p, o, o+1) && !fn(o, e) {
 			return
 		}
 	}

@@ -278,6 +278,7 @@ type startsAt int64
 
 func (d startsAt) LogStart(string, int32) int64           { return int64(d) }
 func (d startsAt) LogStartOn(string, string, int32) int64 { return int64(d) }
+func (d startsAt) Compacted(string, int32, int64) bool    { return false }
 
 func TestDeliveryAsksTheDiskForTheLogStart(t *testing.T) {
 	story := twoSent + "reset c1 g/t/0 0 2"

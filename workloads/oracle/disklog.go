@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	simdisk "faultline/sim/disk"
 	"faultline/workloads/history"
 )
 
@@ -30,6 +31,9 @@ type diskLog struct {
 	crowded time.Duration // since when retention should have removed the first segment; none: it should not
 	crowd   span          // what that segment holds
 
+	swap     span // a compaction is putting another file in the place of these offsets: a power loss may bring the old one back; empty: none
+	replaced bool // and has done so, but the directory is not synced
+
 	// Of a partition with several replicas.
 	replicated bool
 	committed  int64 // high watermark as this broker told it last
@@ -50,6 +54,7 @@ type stopped struct {
 	require int64 // the log must reach so far when it is recovered
 	why     string
 	extra   bool // an append had failed: whole batches may follow the end
+	swap    span // see diskLog
 }
 
 // shown is the first offset that consumers may not see, as far as this broker knows.
@@ -95,6 +100,16 @@ func (l *diskLog) live() []*segmentScan {
 		i++
 	}
 	return l.segs[i:]
+}
+
+// replace follows a compaction, whose file is durable and has the place of those of the swap now. The old ones count no more.
+func (l *diskLog) replace(buf *scanBuffer, i int, e simdisk.Event) {
+	to, _ := l.segment(l.swap.next)
+	s := &segmentScan{base: l.swap.base, path: e.To, named: true}
+	_ = s.scan(buf, e.File.ReadSyncedAt, e.File.Synced) // what is in the way shows when the log is read as a whole
+	s.sealed = s.next() == l.swap.next
+	l.segs = slices.Replace(l.segs, i, to, s)
+	l.replaced = true
 }
 
 // checkpointed is the log start that the log's checkpoint file tells, as a power loss would leave it: a restart may not go below it. -1: none.

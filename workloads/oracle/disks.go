@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -37,10 +38,12 @@ type Disks struct {
 	onDrop    []func(*diskLog)
 	onCut     []func(l *diskLog, s *segmentScan, size int64)
 	onRuin    []func(*diskLog)
+	onCompact []func(l *diskLog, e *history.Event) // just before the new file takes the place of the old ones
 
 	heal        time.Duration   // when the heal phase began; none: not yet
 	deleted     map[string]bool // topics that are not there now
 	everDeleted map[string]bool
+	compacted   map[place]map[int64]bool // offsets of records that compaction took
 }
 
 // brokerDisk is one broker's disk.
@@ -63,7 +66,7 @@ type aheadSample struct {
 
 // NewDisks watches no disk yet. now reads the world's time.
 func NewDisks(p *Promise, now func() time.Duration) *Disks {
-	return &Disks{promise: p, now: now, byName: map[string]*brokerDisk{}, heal: none, deleted: map[string]bool{}, everDeleted: map[string]bool{}}
+	return &Disks{promise: p, now: now, byName: map[string]*brokerDisk{}, heal: none, deleted: map[string]bool{}, everDeleted: map[string]bool{}, compacted: map[place]map[int64]bool{}}
 }
 
 // Watch follows a broker's disk from now on, as the disk's observer. wall reads that machine's wall clock.
@@ -92,6 +95,7 @@ func (d *Disks) Observe(e *history.Event) {
 			switch e.Trace.Kind {
 			case machine.ZnodeDeleted:
 				d.deleted[topic], d.everDeleted[topic] = true, true
+				maps.DeleteFunc(d.compacted, func(p place, _ map[int64]bool) bool { return p.topic == topic })
 			case machine.ZnodeCreated:
 				d.deleted[topic] = false
 			}
@@ -155,7 +159,7 @@ func (d *Disks) latest(b *brokerDisk, ever bool) int64 {
 func (d *Disks) traced(b *brokerDisk, e *history.Event) {
 	t := &e.Trace
 	switch t.Kind {
-	case machine.LogOpened, machine.LogVisible, machine.LogFailed, machine.LogDeleted, machine.LogTruncated, machine.HighWatermark, machine.LeaderBegan:
+	case machine.LogOpened, machine.LogVisible, machine.LogFailed, machine.LogCompacted, machine.LogDeleted, machine.LogTruncated, machine.HighWatermark, machine.LeaderBegan:
 	default:
 		return
 	}
@@ -186,6 +190,13 @@ func (d *Disks) traced(b *brokerDisk, e *history.Event) {
 	case machine.LogTruncated:
 		l.cutting = false
 		l.visible = min(l.visible, t.B)
+	case machine.LogCompacted:
+		for _, fn := range d.onCompact {
+			if !l.ruined {
+				fn(l, e)
+			}
+		}
+		l.swap, l.replaced = span{t.A, t.B}, false
 	case machine.HighWatermark:
 		l.committed = t.A
 	case machine.LeaderBegan:
@@ -221,7 +232,7 @@ func (d *Disks) asked(c *history.KafkaCall, p place) *diskLog {
 // opened reads the log anew, whole.
 func (d *Disks) opened(l *diskLog, e *history.Event) {
 	l.open, l.since, l.visible, l.failed, l.offline, l.crowded = true, e.At, e.Trace.B, false, "", none
-	l.committed, l.cutting = e.Trace.A, false
+	l.committed, l.cutting, l.swap, l.replaced = e.Trace.A, false, span{}, false
 	l.segs = l.segs[:0]
 	for _, f := range l.on.model.Files() {
 		if dir, base, ok := segmentFile(f.Path); ok && dir == l.dir {
@@ -260,6 +271,9 @@ func (d *Disks) happened(b *brokerDisk, e simdisk.Event) {
 		// What was removed before does not come back, whatever happens.
 		if l := b.logs[e.File.Path]; l != nil && l.open && len(l.segs) > 0 {
 			l.floor = max(l.floor, l.segs[0].base)
+			if l.replaced {
+				l.swap, l.replaced = span{}, false
+			}
 		}
 		return
 	}
@@ -290,7 +304,7 @@ func (d *Disks) happened(b *brokerDisk, e simdisk.Event) {
 		}
 		l.unseal(i - 1)
 	case simdisk.Removed:
-		if found {
+		if found && !(l.open && base >= l.swap.base && base < l.swap.next) { // or it is replaced
 			l.cutting = l.cutting || l.replicated && i > 0 && i == len(l.segs)-1
 			d.removed(l, l.segs[i])
 			l.segs = slices.Delete(l.segs, i, i+1)
@@ -347,7 +361,11 @@ func (d *Disks) renamed(b *brokerDisk, e simdisk.Event) {
 	}
 	if dir, base, ok := segmentFile(e.To); ok && b.logs[dir] != nil {
 		l := b.logs[dir]
-		if i, found := l.segment(base); !found {
+		i, found := l.segment(base)
+		switch {
+		case found && l.open && base == l.swap.base && l.swap.next > 0:
+			l.replace(&d.buf, i, e)
+		case !found:
 			l.segs = slices.Insert(l.segs, i, &segmentScan{base: base, path: e.To})
 			l.unseal(i - 1)
 		}
@@ -367,14 +385,14 @@ func (d *Disks) stop(b *brokerDisk, power bool) {
 			continue // it was never open: nothing was promised
 		}
 		d.follow(l)
-		s := &stopped{at: d.now(), power: power, extra: l.failed || l.cutting}
+		s := &stopped{at: d.now(), power: power, extra: l.failed || l.cutting, swap: l.swap}
 		s.batches, s.start, s.end, _ = d.cached(l)
 		if l.restarts(s.end) {
 			l.before, l.open = nil, false // whatever is left of it goes
 			continue
 		}
 		durable, _ := d.durable(l)
-		s.durable = max(durable, min(l.visible, s.end), s.start)
+		s.durable = max(min(max(durable, l.visible), s.end), s.start) // what is being cut off may come back, or not
 		s.require, s.why = s.end, "it was in the page cache when the process stopped"
 		if power || l.failed {
 			s.require, s.why = s.durable, "it was flushed"
@@ -417,6 +435,11 @@ func (d *Disks) LogStart(topic string, partition int32) int64 {
 		start = max(start, d.LogStartOn(b.machine, topic, partition))
 	}
 	return start
+}
+
+// Compacted implements Disk.
+func (d *Disks) Compacted(topic string, partition int32, offset int64) bool {
+	return d.compacted[place{topic, partition}][offset]
 }
 
 // LogStartOn implements Disk.

@@ -26,7 +26,8 @@ import (
 // After an unclean election, where the topic allows it, what the new leader does not have counts as never committed. Beyond the atlas ([Ruins]): once any disk or wire was ruined nothing is
 // judged.
 //
-// Not verified: while the run goes on, replicas that are not in sync.
+// Not verified: while the run goes on, replicas that are not in sync; of logs that are compacted, more than what is new when a high watermark moves: replicas differ by what is compacted, record by record
+// Compaction compares them.
 type Agreement struct {
 	Findings
 	cluster *Cluster
@@ -91,6 +92,9 @@ func (o *Agreement) told(e *history.Event, p *replicas, leader bool) {
 		return
 	}
 	g := o.ledger(p)
+	if p.topic.Compact { // what was told before, by one that does not know that it leads no more too, may be compacted
+		g.from, g.batches = max(g.end(), p.told), nil
+	}
 	from, to := g.end(), e.Trace.A
 	if to <= from {
 		return
@@ -144,6 +148,9 @@ func (o *Agreement) began(e *history.Event, p *replicas) {
 	if l == nil || o.cluster.promise.Ruins.Any() || e.Trace.A < p.epoch {
 		return
 	}
+	if p.topic.Compact {
+		return
+	}
 	start := l.first()
 	for len(g.batches) > 0 && g.batches[0].base < start {
 		g.from = g.batches[0].next()
@@ -185,6 +192,9 @@ func (o *Agreement) decided(e *history.Event, p *replicas, was, now *PartitionSt
 	}
 	if was.Unclean(now) && !p.topic.Unclean {
 		o.Violate(e.At, Durable, "broker %d is elected to lead %s in epoch %d, though it was neither in sync nor eligible and the topic asks for one that was", now.Leader, p.place, now.LeaderEpoch)
+	}
+	if p.topic.Compact {
+		return
 	}
 	g := o.ledger(p)
 	for _, m := range now.ISR {
@@ -281,7 +291,7 @@ func (o *Agreement) Finish(end End) {
 	}
 	for _, p := range o.cluster.order {
 		s := o.cluster.state(p.place)
-		if s == nil || s.Leader < 0 {
+		if s == nil || s.Leader < 0 || p.topic.Compact {
 			continue
 		}
 		lead := o.disks.on(o.cluster.machineOf(s.Leader), p.place)
@@ -291,7 +301,7 @@ func (o *Agreement) Finish(end End) {
 		g := o.ledger(p)
 		base, _, _, _ := o.disks.cached(lead)
 		committed := slices.DeleteFunc(slices.Clone(g.batches), func(b logBatch) bool { return b.base < lead.first() })
-		if why := o.apart(committed, base, lead.committed); why != "" {
+		if why := o.apart(committed, base, lead.first(), lead.committed); why != "" {
 			o.Violate(end.At, Durable, "what was committed of %s is not what its leader %s has now: %s", p.place, lead.on.machine, why)
 		}
 		for _, b := range o.disks.brokers {
@@ -300,23 +310,23 @@ func (o *Agreement) Finish(end End) {
 				continue
 			}
 			other, _, _, _ := o.disks.cached(l)
-			if why := o.apart(base, other, lead.committed); why != "" {
+			if why := o.apart(base, other, l.first(), lead.committed); why != "" {
 				o.Violate(end.At, Match, "the logs of %s on %s, which leads, and on %s differ: %s", p.place, lead.on.machine, b.machine, why)
 			}
 		}
 	}
 }
 
-// apart says where one log is not the same as another below the HW, where both have begun, or above it in spite of the same leader epoch.
-func (o *Agreement) apart(one, other []logBatch, hw int64) string {
-	if len(one) == 0 || len(other) == 0 {
-		return ""
-	}
-	for len(one) > 0 && one[0].base < other[0].base {
+// apart says where one log is not the same as another, which starts at an offset, below the HW, where both have begun, or above it in spite of the same leader epoch.
+func (o *Agreement) apart(one, other []logBatch, start, hw int64) string {
+	for len(one) > 0 && one[0].base < start {
 		one = one[1:]
 	}
+	if len(one) == 0 {
+		return ""
+	}
 	i := 0
-	for i < len(other) && len(one) > 0 && other[i].base < one[0].base {
+	for i < len(other) && other[i].base < one[0].base {
 		i++
 	}
 	other = other[i:]

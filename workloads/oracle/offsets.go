@@ -14,7 +14,7 @@ import (
 //
 // Verified, at every change of a committed offset:
 //   - C<=P (at-least-once): it is at most the first offset that no member of the group has processed. Offsets that retention deleted before a
-//     reset, that reset=largest leaves out, or that a seek leaps over count as processed, and no others;
+//     reset, that compaction took, that reset=largest leaves out, or that a seek leaps over count as processed, and no others;
 //   - CMONO: it does not go back, unless a seek or a log that lost its end took the group back, and its node does not vanish while
 //     the topic exists; a commit that a consumer reports as acknowledged is there;
 //   - GEN: the partition has an owner then, and when the tap shows whose request it was, that session is the owner's.
@@ -355,6 +355,9 @@ func (o *Offsets) moves(e *history.Event, p *progress, v int64) {
 		o.Violate(e.At, CMono, "the committed offset of %v went back from %d to %d", at, p.sure, v)
 	}
 	p.sure = v
+	for v > p.done.base && o.disk != nil && o.promise.Compacts(at.topic) && o.disk.Compacted(at.topic, at.partition, p.done.base) {
+		p.done.moveBase(p.done.base + 1)
+	}
 	if p.group.Delivery == AtLeastOnce && v > p.done.base {
 		if !loose {
 			o.Violate(e.At, CommitP, "offset %d of %v is committed, but offset %d was never processed", v, at, p.done.base)

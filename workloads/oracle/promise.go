@@ -107,6 +107,7 @@ type Topic struct {
 	Replicas       int           // of each partition; 0 counts as 1
 	MinISR         int           // in-sync replicas that acks=all needs
 	Unclean        bool          // a replica that may lack committed records may lead when no other is left
+	Compact        bool          // of each key the last record stays, for some time at least that of a tombstone
 }
 
 // Replicated tells whether the topic's partitions have several replicas: what is visible is then what is committed, below the high watermark, not
@@ -114,6 +115,12 @@ type Topic struct {
 func (p *Promise) Replicated(topic string) bool {
 	t := p.topic(topic)
 	return t != nil && t.Replicas > 1
+}
+
+// Compacts tells whether the topic's logs are compacted.
+func (p *Promise) Compacts(topic string) bool {
+	t := p.topic(topic)
+	return t != nil && t.Compact
 }
 
 // topic returns the topic with the name, or nil.
@@ -158,4 +165,6 @@ type Disk interface {
 	LogStart(topic string, partition int32) int64
 	// LogStartOn is the first offset that the replica on the machine still holds.
 	LogStartOn(machine, topic string, partition int32) int64
+	// Compacted tells whether compaction took the record at the offset from some replica's log, as one whose key comes again later.
+	Compacted(topic string, partition int32, offset int64) bool
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +34,7 @@ import (
 //
 // Beyond the atlas ([Ruins]): logs on a ruined disk are not judged, nor are replies when a wire changes bytes.
 //
-// Not verified: the records inside the batches.
+// Not verified: the records inside the batches; what a compaction puts in the place of a segment at the moment at which the process stops (Compaction does).
 type Recoveries struct {
 	Findings
 	disks *Disks
@@ -104,6 +105,10 @@ func (o *Recoveries) compare(l *diskLog, b *stopped, now []logBatch, first, reac
 		return
 	}
 	was := b.batches
+	if b.swap.next > 0 { // there is one file or the other; Compaction looks at what is in it
+		within := func(n logBatch) bool { return n.base >= b.swap.base && n.base < b.swap.next }
+		now, was = slices.DeleteFunc(slices.Clone(now), within), slices.DeleteFunc(slices.Clone(was), within)
+	}
 	for len(was) > 0 && was[0].base < first {
 		was = was[1:]
 	}

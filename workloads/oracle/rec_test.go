@@ -46,6 +46,23 @@ func TestRecoveryMayDropWhatWasNotFlushedInAPowerLoss(t *testing.T) {
 	f.silent()
 }
 
+// A follower cuts off what its leader does not have, and its process ends before it is done, twice. (swarm-replicas, seed 505.)
+func TestRecoveryOfALogThatWasBeingCut(t *testing.T) {
+	f := forge(t, Topic{RetentionTime: -1, RetentionBytes: -1, Replicas: 3})
+	f.put(2, "one")
+	f.put(3, "two")
+	f.sync()
+	f.visible(5)
+	f.truncate(int64(len(forged(0, 2, 0, "one"))))
+	f.crash()
+	f.reopen(0)
+	f.crash()
+	f.reopen(0)
+	f.sync()
+	f.opened(0, 2)
+	f.silent()
+}
+
 func TestRecoveryDropsAFlushedBatch(t *testing.T) {
 	f := twoFlushed(t)
 	f.power()

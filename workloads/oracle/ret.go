@@ -16,7 +16,7 @@ import (
 // what an interrupted deletion left over; there, segments may go too that lie behind the first batch which is not whole, for a crash can do that.
 // A log goes as a whole only after its topic was deleted.
 // And what the policy does not keep goes: not later than Within after it could. That includes the only segment when all its records are too old, for the
-// broker rolls it then. A segment that holds several batches is not larger than the topic's segments may be.
+// broker rolls it then. A segment that holds several batches is not larger than the topic's segments may be, unless it may be compacted, which adds a little to each batch with tombstones.
 //
 // Not verified: that the active segment rolls by the age of its first record; topics whose policy the promise does not tell.
 //
@@ -275,7 +275,7 @@ func (o *Retention) sized(l *diskLog) {
 	for i := len(l.segs) - 1; i >= 0 && !l.segs[i].sized; i-- {
 		s := l.segs[i]
 		s.sized = s.sealed
-		if s.pos > t.SegmentBytes && len(s.batches) > 1 {
+		if s.pos > t.SegmentBytes && len(s.batches) > 1 && !t.Compact {
 			s.sized = true
 			o.Violate(o.disks.now(), Retain, "%s on %s: segment %d..%d has %d batches of %d bytes together, segments of this topic have at most %d", l.place, l.on.machine,
 				s.base, s.next()-1, len(s.batches), s.pos, t.SegmentBytes)

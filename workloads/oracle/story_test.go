@@ -31,6 +31,8 @@ import (
 //	request c1 1s                        a request to a broker that began then
 //	refused b1 t/0 56                    a fetch from machine b1 gets this error code
 //	answer c1 join g m1 20ms 0           to the join (sync, beat, leave) of member m1 (- for none) of group g, sent so long ago; a last word is the member id in it; lost: none came
+//	commits c1 g m1 1 t/0 42 10ms        an acknowledged commit of member m1 in generation 1, that ends now and took so long
+//	recalls c1 g t/0 42 10ms             the answer to a question for a committed offset, likewise
 //	produce p1 1 20ms                    a produce request with acks=1 that ends now and took so long
 //
 // "handed c1 g/t/0 41", "claimed c1 g/t/0 40", "released c1 g/t/0", "committed c1 g/t/0 42" and "reset c1 g/t/0 40 50" are short
@@ -234,6 +236,15 @@ func (s *story) event(w []string) {
 		p, _ := parsePlace(w[2])
 		resp := &kmsg.FetchResponse{Topics: []kmsg.FetchResponseTopic{{Topic: p.topic, Partitions: []kmsg.FetchResponseTopicPartition{{Partition: p.partition, ErrorCode: int16(s.num(w[3]))}}}}}
 		r.KafkaCalled(s.who("c1"), &history.KafkaCall{Broker: w[1] + ":9092", Resp: resp, Start: s.now, End: s.now, Sent: true})
+	case "commits":
+		t, p := place(w[5])
+		req := &kmsg.OffsetCommitRequest{Group: w[2], MemberID: w[3], Generation: int32(s.num(w[4])), Topics: []kmsg.OffsetCommitRequestTopic{{Topic: t, Partitions: []kmsg.OffsetCommitRequestTopicPartition{{Partition: p, Offset: s.num(w[6])}}}}}
+		resp := &kmsg.OffsetCommitResponse{Topics: []kmsg.OffsetCommitResponseTopic{{Topic: t, Partitions: []kmsg.OffsetCommitResponseTopicPartition{{Partition: p}}}}}
+		r.KafkaCalled(s.who(w[1]), &history.KafkaCall{Broker: "b1:9092", Key: 8, Req: req, Resp: resp, Start: s.now - s.duration(w[7]), End: s.now, Sent: true})
+	case "recalls":
+		t, p := place(w[3])
+		resp := &kmsg.OffsetFetchResponse{Groups: []kmsg.OffsetFetchResponseGroup{{Group: w[2], Topics: []kmsg.OffsetFetchResponseGroupTopic{{Topic: t, Partitions: []kmsg.OffsetFetchResponseGroupTopicPartition{{Partition: p, Offset: s.num(w[4])}}}}}}}
+		r.KafkaCalled(s.who(w[1]), &history.KafkaCall{Broker: "b1:9092", Key: 9, Req: &kmsg.OffsetFetchRequest{}, Resp: resp, Start: s.now - s.duration(w[5]), End: s.now, Sent: true})
 	case "produce":
 		took := s.duration(w[3])
 		r.KafkaCalled(s.who(w[1]), &history.KafkaCall{Broker: "b1:9092", Req: &kmsg.ProduceRequest{Acks: int16(s.num(w[2]))}, Start: s.now - took, End: s.now, Sent: true})

@@ -61,7 +61,7 @@ type Brokers struct {
 	Start quantity.Durations `yaml:"start" default:"0s" min:"0s" each:"true"`
 	// Session time-out with the coordination service.
 	SessionTimeout quantity.Durations `yaml:"session_timeout" default:"2s" min:"100ms" max:"5m"`
-	// How often a broker looks for segments that retention may delete.
+	// How often a broker looks for segments that retention may delete, or that are to be compacted.
 	RetentionInterval quantity.Durations `yaml:"retention_interval" default:"5s" min:"10ms"`
 	// How long a follower may be behind before it is no longer in sync.
 	ReplicaLag quantity.Durations `yaml:"replica_lag" default:"2s" min:"10ms"`
@@ -71,6 +71,8 @@ type Brokers struct {
 	OffsetsPartitions quantity.Counts `yaml:"offsets_partitions" default:"4" min:"1" max:"50"`
 	// Replicas of each of them, or as many as there are brokers, if these are fewer. A commit needs more than half of them in sync.
 	OffsetsReplicas quantity.Counts `yaml:"offsets_replicas" default:"3" min:"1" max:"16"`
+	// A segment of that topic is closed and the next one begun at this size; then it can be compacted.
+	OffsetsSegmentBytes quantity.Sizes `yaml:"offsets_segment_bytes" default:"1MiB" min:"1KiB"`
 	// How long the first rebalance of an empty coordinator group waits for more members.
 	GroupDelay quantity.Durations `yaml:"group_delay" default:"200ms" min:"0s" max:"1m"`
 	// How long after a process ended by itself (a disk error, a lost session) it is started again.
@@ -119,6 +121,12 @@ type Topic struct {
 	RetentionTime quantity.Durations `yaml:"retention_time" default:"never" min:"10ms" max:"never"`
 	// The oldest segments are deleted as long as a partition is larger than this.
 	RetentionBytes quantity.Sizes `yaml:"retention_bytes" default:"unlimited" min:"1KiB" max:"unlimited"`
+	// Whether of each key only the last record stays. Segments are deleted by age and size all the same, if these are bounded.
+	Compact quantity.Choice `yaml:"compact" default:"no" oneof:"no|yes"`
+	// Compaction waits until so much of a log is new since the last one.
+	CompactRatio quantity.Percents `yaml:"compact_ratio" default:"50%" min:"1%" max:"100%"`
+	// A tombstone, a record without a value, stays so long after what it supersedes was compacted away.
+	TombstoneRetention quantity.Durations `yaml:"tombstone_retention" default:"24h" min:"1ms"`
 	// The largest batch that is accepted.
 	MaxBatch quantity.Sizes `yaml:"max_batch" default:"1MiB" min:"1KiB"`
 }
@@ -232,6 +240,8 @@ type Workload struct {
 	Duration quantity.Durations `yaml:"duration" default:"10s" min:"1ms" max:"24h"`
 	// Size of a message; drawn per message.
 	MessageBytes quantity.Sizes `yaml:"message_bytes" default:"100B..300B" min:"16B" max:"1MiB" each:"true"`
+	// Share of the messages that have no value: tombstones, where a topic is compacted.
+	Tombstones quantity.Percents `yaml:"tombstones" default:"0%" min:"0%" max:"100%"`
 	// Number of visitors, that is of different keys.
 	Visitors quantity.Counts `yaml:"visitors" default:"1000" min:"1"`
 	// Producers stop and wait while the slowest group is so many messages behind: no more than this must be kept in memory.

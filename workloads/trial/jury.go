@@ -66,12 +66,13 @@ func (r *run) promise() *oracle.Promise {
 		p.Topics = append(p.Topics, oracle.Topic{
 			Name: t.Topics[i].Name, Partitions: int32(t.Topics[i].Partitions.V()), SegmentBytes: c.SegmentBytes,
 			RetentionTime: c.RetentionTime, RetentionBytes: c.RetentionBytes,
-			Replicas: int(t.Topics[i].Replicas.V()), MinISR: int(t.Topics[i].MinISR.V()), Unclean: t.Topics[i].Unclean.V() == "yes",
+			Replicas: int(t.Topics[i].Replicas.V()), MinISR: int(t.Topics[i].MinISR.V()), Unclean: t.Topics[i].Unclean.V() == "yes", Compact: c.Compact,
 		})
 	}
 	if slices.ContainsFunc(p.Groups, func(g oracle.Group) bool { return g.Coordinated }) {
 		p.Topics = append(p.Topics, oracle.Topic{
 			Name: offsetsTopic, Partitions: int32(t.Brokers.OffsetsPartitions.V()), RetentionTime: -1, RetentionBytes: -1,
+			SegmentBytes: int64(t.Brokers.OffsetsSegmentBytes.V()), Compact: true,
 			Replicas: r.offsetsReplicas(), MinISR: 1 + r.offsetsReplicas()/2,
 		})
 	}
@@ -102,9 +103,13 @@ func (r *run) empanel() {
 	retention.Within = 2*r.sc.Topology.Brokers.RetentionInterval.V().D() + 2*time.Second
 	r.linear = linear.New(p)
 	r.jury = append(r.jury, oracle.NewRecoveries(disks), retention, oracle.NewUnflushed(disks), r.linear)
+	var c *oracle.Cluster
 	if slices.ContainsFunc(p.Topics, func(t oracle.Topic) bool { return t.Replicas > 1 }) {
-		c := oracle.NewCluster(p)
-		r.jury = append(r.jury, oracle.NewAgreement(c, disks), oracle.NewWatermarks(c), oracle.NewUncommitted(c), oracle.NewAcknowledged(c, disks), oracle.NewEpochs(c), oracle.NewSteadiness(c))
+		c = oracle.NewCluster(p)
+		r.jury = append(r.jury, oracle.NewAgreement(c, disks), oracle.NewWatermarks(c), oracle.NewUncommitted(c), oracle.NewAcknowledged(c, disks), oracle.NewEpochs(c), oracle.NewSteadiness(c), oracle.NewSolitude(c))
+	}
+	if slices.ContainsFunc(p.Topics, func(t oracle.Topic) bool { return t.Compact }) {
+		r.jury = append(r.jury, oracle.NewCompaction(c, disks))
 	}
 	for _, o := range r.jury {
 		r.rec.Attach(o)

@@ -52,6 +52,7 @@ func (r *run) serve(p *running, id int32) error {
 		ReplicaLag: c.ReplicaLag.V().D(), PreferredInterval: c.PreferredInterval.V().D(),
 		RetentionInterval: c.RetentionInterval.V().D(), CoordTap: zk,
 		OffsetsPartitions: int32(c.OffsetsPartitions.V()), OffsetsReplicas: r.offsetsReplicas(), OffsetsLeastISR: 1 + r.offsetsReplicas()/2,
+		OffsetsSegmentBytes: int64(c.OffsetsSegmentBytes.V()),
 		MinGroupSession: time.Millisecond, GroupDelay: groupDelay(c.GroupDelay.V().D()),
 	})
 	if err != nil {
@@ -114,6 +115,7 @@ func (r *run) produce(p *running, index int, c *scenario.Producer) error {
 	every := time.Duration(int64(time.Second) * int64(r.producers) / int64(r.sc.Workload.Rate.V()))
 	due := p.Uptime()
 	topics := r.sc.Topology.Topics
+	tombstones, dice := r.sc.Workload.Tombstones.V(), p.Rand("trial/tombstones")
 	headers := []record.RecordHeader{{Key: []byte(idHeader), Value: make([]byte, 8)}}
 	for seq := int64(0); !stop && !r.feed.Over(); {
 		if r.tally.lag() >= r.mostLag() {
@@ -135,6 +137,9 @@ func (r *run) produce(p *running, index int, c *scenario.Producer) error {
 		topic := topics[int(seq)%len(topics)].Name
 		seq++
 		key, value := h.Key(), h.Value()
+		if tombstones > 0 && tombstones.Hit(dice.Int64N(1_000_000)) {
+			value = nil
+		}
 		r.longest = max(r.longest, int64(len(key)+len(value)))
 		untold++
 		r.rec.Sent(p.who, id, p.Name(), topic, -1, history.HashRecord(key, value))

@@ -61,6 +61,11 @@ func topicPolicy(t *scenario.Topic) log.Config {
 		RetentionTime:  orNever(t.RetentionTime, -1),
 		RetentionBytes: unlimited(int64(t.RetentionBytes.V()), -1),
 		MaxBatchBytes:  int(t.MaxBatch.V()),
+
+		Compact:         t.Compact.V() == "yes",
+		KeepOld:         t.RetentionTime.V().D() == math.MaxInt64 && int64(t.RetentionBytes.V()) == math.MaxInt64,
+		CompactRatio:    float64(t.CompactRatio.V()) / 1e6,
+		DeleteRetention: t.TombstoneRetention.V().D(),
 	}
 }
 
@@ -89,6 +94,16 @@ func topicSettings(t *scenario.Topic) []client.Setting {
 	}
 	add("retention.ms", retention)
 	add("retention.bytes", c.RetentionBytes)
+	cleanup := "delete"
+	if c.Compact {
+		cleanup = "compact,delete"
+		if c.KeepOld {
+			cleanup = "compact"
+		}
+		out = append(out, client.Setting{Name: "min.cleanable.dirty.ratio", Value: strconv.FormatFloat(c.CompactRatio, 'f', -1, 64)})
+		add("delete.retention.ms", c.DeleteRetention.Milliseconds())
+	}
+	out = append(out, client.Setting{Name: "cleanup.policy", Value: cleanup})
 	add("min.insync.replicas", int64(t.MinISR.V()))
 	out = append(out, client.Setting{Name: "unclean.leader.election.enable", Value: strconv.FormatBool(t.Unclean.V() == "yes")})
 	return out

@@ -1,0 +1,132 @@
+package oracle
+
+import (
+	"slices"
+	"time"
+
+	"faultline/sim/machine"
+	"faultline/workloads/history"
+)
+
+// Solitude judges that a leader that is alone in sync commits what it has, where one in-sync replica is enough (LIVE, KAFKA-13091): nobody is left to wait for.
+//
+// Verified: when a leader is answered that it is the only in-sync replica now, the high watermark that it tells reaches what was its log end then within the lag that replicas are allowed
+// (Promise.ReplicaLag), unless within that time the state changes, the leader asks for another one, its log ends elsewhere, or its process stops or stands still.
+//
+// Not verified: leaders that have company, whose next fetch moves the high watermark; leaders that hear of it from the registry. Beyond the atlas ([Ruins]) nothing is judged.
+type Solitude struct {
+	Findings
+	cluster *Cluster
+	logs    map[hosted]*lone
+	waits   []wait
+}
+
+// lone is what a broker told of a log.
+type lone struct{ end, hw int64 }
+
+// wait is a high watermark that is due.
+type wait struct {
+	hosted
+	upTo int64
+	from time.Duration
+}
+
+// NewSolitude judges the partitions that c follows.
+func NewSolitude(c *Cluster) *Solitude {
+	o := &Solitude{cluster: c, logs: map[hosted]*lone{}}
+	o.Free(c.promise.Ruins.Any)
+	c.onDecided = append(c.onDecided, func(_ *history.Event, p *replicas, was, now *PartitionState) {
+		if was == nil || was.LeaderEpoch != now.LeaderEpoch || !sameMembers(was, now) {
+			o.drop(func(w *wait) bool { return w.place == p.place })
+		}
+	})
+	c.onGone = append(c.onGone, func(p *replicas) { o.drop(func(w *wait) bool { return w.place == p.place }) })
+	return o
+}
+
+// Invariants lists what it can report.
+func (o *Solitude) Invariants() []string { return []string{Live} }
+
+func (o *Solitude) drop(which func(w *wait) bool) {
+	o.waits = slices.DeleteFunc(o.waits, func(w wait) bool { return which(&w) })
+}
+
+// Observe takes an event of the run.
+func (o *Solitude) Observe(e *history.Event) {
+	if lag := o.cluster.promise.ReplicaLag; len(o.waits) > 0 {
+		o.drop(func(w *wait) bool {
+			over := e.At > w.from+lag
+			if over {
+				o.Violate(w.from+lag, Live, "%s is alone in sync with %s since %v and has records up to %d, but its high watermark is still %d", w.machine, w.place, w.from, w.upTo-1, o.logs[w.hosted].hw)
+			}
+			return over
+		})
+	}
+	switch e.Kind {
+	case history.MachineCrashed, history.MachineExited, history.MachineStarted, history.MachinePaused:
+		o.drop(func(w *wait) bool { return w.machine == e.Machine })
+	case history.CoordCalled:
+		if e.Coord.Err == nil {
+			o.answered(e)
+		}
+	case history.Traced:
+		o.traced(e)
+	}
+	o.cluster.Observe(e)
+}
+
+func (o *Solitude) traced(e *history.Event) {
+	t := &e.Trace
+	switch t.Kind {
+	case machine.LogOpened, machine.LogAppended, machine.LogTruncated, machine.LogFailed, machine.HighWatermark, machine.LeaderBegan, machine.StateProposed:
+	default:
+		return
+	}
+	at, ok := parsePlace(t.Subject)
+	if !ok || !o.cluster.promise.Replicated(at.topic) {
+		return
+	}
+	k := hosted{e.Machine, at}
+	l := o.logs[k]
+	if l == nil {
+		l = &lone{}
+		o.logs[k] = l
+	}
+	switch t.Kind {
+	case machine.LogAppended, machine.LogOpened:
+		l.end = t.B
+		return
+	case machine.LogTruncated:
+		l.end = t.B
+	case machine.HighWatermark:
+		l.hw = t.A
+		o.drop(func(w *wait) bool { return w.hosted == k && w.upTo <= l.hw })
+		return
+	case machine.LeaderBegan:
+		l.hw = t.C
+	}
+	o.drop(func(w *wait) bool { return w.hosted == k })
+}
+
+// answered notes who is alone by the state that the registry took.
+func (o *Solitude) answered(e *history.Event) {
+	for i := range e.Coord.Ops {
+		op := &e.Coord.Ops[i]
+		topic, ok := ParseStatePath(op.Path)
+		if !ok || op.Op != "set" || o.cluster.promise.ReplicaLag <= 0 || !o.cluster.promise.Replicated(topic) || o.cluster.promise.topic(topic).MinISR > 1 {
+			continue
+		}
+		for n, s := range ParseStates(string(op.Data)) {
+			k := hosted{e.Machine, place{topic, int32(n)}}
+			now := o.cluster.state(k.place)
+			l := o.logs[k]
+			if len(s.ISR) != 1 || s.ISR[0].ID != s.Leader || o.cluster.machineOf(s.Leader) != e.Machine || now == nil || now.LeaderEpoch != s.LeaderEpoch || !sameMembers(now, &s) || l == nil || l.end <= l.hw {
+				continue
+			}
+			o.waits = append(o.waits, wait{k, l.end, e.At})
+		}
+	}
+}
+
+// Finish has nothing to judge: what is due is judged when it is.
+func (o *Solitude) Finish(End) {}
