@@ -54,7 +54,9 @@ func (m *Member) Heartbeaten(now time.Duration, t Ticket, r *kmsg.HeartbeatRespo
 		return
 	}
 	switch {
-	case err == nil && (m.stage != joined || now < m.lease):
+	case err == nil && m.stage == joined && now < m.lease:
+		m.provedUnsynced(t.sent)
+	case err == nil && m.stage != joined:
 		m.proved(t.sent)
 	case errors.Is(err, kerr.RebalanceInProgress):
 		m.rejoin = true

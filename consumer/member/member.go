@@ -75,6 +75,8 @@ type Member struct {
 	joining     bool          // a join was sent and not answered
 	attempts    int           // joins so far
 	sent        time.Duration // of the join or sync under way
+	asking      bool          // joins were sent and none answered
+	asked       time.Duration // of the first of these
 	protocol    *assign.Assignor
 	leads, skip bool
 	members     []assign.Member

@@ -20,6 +20,12 @@ func (m *Member) span() time.Duration {
 // proved notes that it was a member when the coordinator got what was sent then.
 func (m *Member) proved(sent time.Duration) { m.lease = max(m.lease, sent+m.span()) }
 
+// provedUnsynced is proved for one whose SyncGroup the coordinator has not got: it is counted out when that does not come within the rebalance time-out, whatever else is heard of it. That time began
+// when the first of its joins was there that were sent since one was answered, or later.
+func (m *Member) provedUnsynced(sent time.Duration) {
+	m.lease = max(m.lease, min(sent+m.span(), m.asked+m.cfg.Rebalance-m.cfg.Rebalance/10))
+}
+
 func (m *Member) instance() *string {
 	if m.cfg.Instance == "" {
 		return nil
@@ -31,6 +37,9 @@ func (m *Member) instance() *string {
 func (m *Member) JoinRequest(now time.Duration) *kmsg.JoinGroupRequest {
 	m.attempts++
 	m.joining, m.sent = true, now
+	if !m.asking {
+		m.asking, m.asked = true, now
+	}
 	self := assign.Member{Topics: m.cfg.Topics, Owned: m.owned, Generation: m.ownedIn}
 	if !m.cooperative {
 		self.Owned = m.had
@@ -86,7 +95,8 @@ func (m *Member) Joined(now time.Duration, r *kmsg.JoinGroupResponse, err error)
 	m.leads, m.skip, m.plan = r.LeaderID == r.MemberID, r.SkipAssignment, nil
 	m.rest = m.skip && m.cooperative
 	m.stage, m.rejoin = joined, false
-	m.proved(m.sent)
+	m.provedUnsynced(m.sent)
+	m.asking = false
 	m.members = nil
 	if m.leads {
 		if m.members, err = a.Members(r.Members); err != nil {
