@@ -19,8 +19,8 @@ import (
 //   - the consumer's claim stands, and nobody claimed the partition after it;
 //   - its process is a member of the group at this very moment, by the member id with which it was synced last;
 //   - the stored assignment gives the partition to nobody else;
-//   - the generation in which it was synced is the group's; where members keep their partitions through a rebalance (cooperative), it is no older than the one whose assignment was stored before the one in
-//     force.
+//   - the generation in which it was synced is the group's; where members keep their partitions through a rebalance (cooperative), it may be an older one: who misses the answers to its syncs says in each
+//     join what it has, and that is given to nobody else.
 //
 // Verified of every commit (GEN):
 //   - one that was acknowledged to a member: at some moment while it was under way its generation was the group's, and it was a member;
@@ -58,7 +58,6 @@ type party struct {
 	state      string
 	generation int64
 	stable     int64                    // of the stored assignment; none
-	before     int64                    // of the one before; none
 	members    map[string]bool          // by member id
 	went       map[string]time.Duration // those that were members
 	given      map[place]string         // by the stored assignment
@@ -99,7 +98,7 @@ func NewMembers(p *Promise) *Members {
 	o := &Members{promise: p, reg: newRegistry(), calm: newCalm(p), chairs: map[string]*chair{}, unowned: map[seat]time.Duration{}, told: map[seat]bool{}, deadline: none}
 	for i := range p.Groups {
 		if g := &p.Groups[i]; g.Coordinated {
-			o.groups = append(o.groups, &party{group: g, generation: none, stable: none, before: none, members: map[string]bool{}, went: map[string]time.Duration{},
+			o.groups = append(o.groups, &party{group: g, generation: none, stable: none, members: map[string]bool{}, went: map[string]time.Duration{},
 				given: map[place]string{}, actors: map[actorKey]*actor{}})
 		}
 	}
@@ -250,7 +249,7 @@ func (o *Members) coordinated(e *history.Event) {
 		p.state = t.Detail
 		p.pass(e.At, t.A)
 		if t.Detail == "Stable" {
-			p.before, p.stable = p.stable, t.A
+			p.stable = t.A
 			clear(p.given)
 		}
 	case machine.GroupGiven:
@@ -321,7 +320,7 @@ func (o *Members) handed(e *history.Event, c *chair, who claimedBy) {
 		fault = "it is no member any more: the coordinator has not counted " + a.member + " since " + p.went[a.member].String()
 	case owned && owner != a.member:
 		fault = "the assignment of generation " + itoa(p.stable) + " gives it to " + owner
-	case p.group.Eager && a.generation != p.generation, a.generation > p.generation, a.generation < p.before:
+	case p.group.Eager && a.generation != p.generation, a.generation > p.generation:
 		fault = "it is in generation " + itoa(a.generation) + ", the group is in " + itoa(p.generation)
 	default:
 		c.fine, c.ver = who, p.version
