@@ -10,8 +10,8 @@ import (
 
 // Agreement judges whether the replicas of a partition hold the same (MATCH), and whether what is committed stays (DUR), by the bytes on the brokers' disks.
 //
-// Verified, when a leader of the registry's epoch moves the high watermark (HW): it has the batches below, and so has every in-sync replica of the registry that did not
-// lose its tail since it became one; with the same bytes and leader epochs. Each batch is read once on each disk.
+// Verified, when a leader of the registry's epoch moves the high watermark (HW): it has the batches below, and so has every in-sync and every eligible replica of the registry
+// that did not lose its tail since it became one; with the same bytes and leader epochs. Each batch is read once on each disk.
 //
 // When a leader begins in a clean election: its log has every batch that was below a HW before (DUR). And the registry names no leader that was neither in sync nor eligible, unless the topic
 // allows that.
@@ -111,17 +111,25 @@ func (o *Agreement) told(e *history.Event, p *replicas, leader bool) {
 		o.tell(g, e, Match, "%s leads %s and told that what lies below %d is committed, but its log has batches from %d to %d only", e.Machine, p.place, to, from, reached)
 		return
 	}
-	for _, m := range s.ISR {
+	for i, m := range slices.Concat(s.ISR, s.ELR) {
 		name, ok := o.cluster.intact(m)
 		f := o.disks.on(name, p.place)
 		if !ok || f == nil || f == l || !f.open || f.cutting {
 			continue
 		}
 		if why := differ(fresh, o.between(g, f, from, to), from, to); why != "" {
-			o.tell(g, e, Match, "%s leads %s and told that what lies below %d is committed, but %s, which is in sync, differs: %s", e.Machine, p.place, to, name, why)
+			o.tell(g, e, Match, "%s leads %s and told that what lies below %d is committed, but %s, which is %s, differs: %s", e.Machine, p.place, to, name, rank(i, s), why)
 		}
 	}
 	g.batches = append(g.batches, fresh...)
+}
+
+// rank says what the member is, counted through those in sync and then those eligible.
+func rank(i int, s *PartitionState) string {
+	if i < len(s.ISR) {
+		return "in sync"
+	}
+	return "eligible"
 }
 
 // tell notes a violation, once a partition until its next leader.

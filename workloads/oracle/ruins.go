@@ -126,6 +126,9 @@ func (r *Ruins) traced(t *machine.Event, on string) {
 // Any tells whether anything was ever ruined.
 func (r *Ruins) Any() bool { return r != nil && (len(r.machines) > 0 || len(r.parts) > 0 || r.records) }
 
+// Spoilt tells whether any disk or wire was ever ruined.
+func (r *Ruins) Spoilt() bool { return r != nil && (len(r.machines) > 0 || r.records) }
+
 // Partition tells whether the records of a partition with several replicas are promised no more: which there are, at which offsets, and that it comes back.
 func (r *Ruins) Partition(topic string, partition int32) bool {
 	return r != nil && (r.parts[place{topic, partition}] || r.Records())

@@ -49,7 +49,10 @@ func (r *run) promise() *oracle.Promise {
 		o := oracle.Group{Name: g.Name, Topics: r.sc.TopicsOf(g), CommitWithin: r.settle() - 500*time.Millisecond}
 		if g.Protocol.V() == "coordinator" {
 			o.Coordinated, o.Eager, o.Static = true, g.Assignor.V() != "cooperative-sticky", g.Static.V() == "yes"
-			o.RebalanceWithin, o.SessionTimeout = g.MaxPollInterval.V().D(), g.SessionTimeout.V().D()
+			o.RebalanceWithin, o.SessionTimeout, o.Old = g.MaxPollInterval.V().D(), g.SessionTimeout.V().D(), g.Clients.V() == "old"
+			if o.Old {
+				o.RebalanceWithin = o.SessionTimeout
+			}
 		}
 		if g.Delivery.V() == "at-most-once" {
 			o.Delivery = oracle.AtMostOnce
@@ -70,6 +73,7 @@ func (r *run) promise() *oracle.Promise {
 	if slices.ContainsFunc(p.Groups, func(g oracle.Group) bool { return g.Coordinated }) {
 		p.Topics = append(p.Topics, oracle.Topic{
 			Name: offsetsTopic, Partitions: int32(t.Brokers.OffsetsPartitions.V()), RetentionTime: -1, RetentionBytes: -1,
+			SegmentBytes: int64(t.Brokers.OffsetsSegmentBytes.V()), Compact: true,
 			Replicas: r.offsetsReplicas(), MinISR: 1 + r.offsetsReplicas()/2,
 		})
 	}
@@ -107,6 +111,9 @@ func (r *run) empanel() {
 	}
 	if slices.ContainsFunc(p.Topics, func(t oracle.Topic) bool { return t.Compact }) {
 		r.jury = append(r.jury, oracle.NewCompaction(c, disks))
+	}
+	if slices.ContainsFunc(p.Producers, func(x oracle.Producer) bool { return x.Idempotent }) {
+		r.jury = append(r.jury, oracle.NewSequences(p, disks))
 	}
 	for _, o := range r.jury {
 		r.rec.Attach(o)
