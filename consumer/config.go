@@ -57,8 +57,11 @@ type Config struct {
 	// Instance makes the member a static one (group.instance.id, KIP-345): it does not leave when it closes, and gets what it had when it comes back within its session.
 	Instance string
 	// MaxPollInterval is how long the application may work on a record. When it takes longer the member leaves the group, until Next is called again (KIP-62; default 5 min).
-	MaxPollInterval   time.Duration
-	RebalanceTimeout  time.Duration // how long a rebalance waits for this member (default MaxPollInterval)
+	MaxPollInterval  time.Duration
+	RebalanceTimeout time.Duration // how long a rebalance waits for this member (default MaxPollInterval)
+	// Old: the member speaks the first version of JoinGroup, as clients before KIP-62 and KIP-394 do. It cannot tell a RebalanceTimeout, so that this is its session time-out, and does not
+	// learn its member id before the first rebalance is over. It cannot be a static one.
+	Old               bool
 	HeartbeatInterval time.Duration // default a third of SessionTimeout at most, 3 s
 	MetadataMaxAge    time.Duration // how often leaders and numbers of partitions are looked up anew (default 5 min)
 	Listener          Listener
@@ -123,6 +126,9 @@ func (c Config) withDefaults() (Config, error) {
 		c.QueueBytes = 16 << 20
 	}
 	def(&c.MaxPollInterval, 5*time.Minute)
+	if c.Old {
+		c.RebalanceTimeout, c.Instance = c.SessionTimeout, ""
+	}
 	def(&c.RebalanceTimeout, c.MaxPollInterval)
 	def(&c.HeartbeatInterval, min(c.SessionTimeout/3, 3*time.Second))
 	if len(c.Assignors) == 0 {

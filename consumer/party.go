@@ -33,6 +33,8 @@ type party struct {
 	steady  *broker.Conn // heartbeats, offsets, the rest
 	counts  map[string]int32
 	ended   bool
+	// parted waits for the end of a commit under way. That must not go on trying: only who waits here looks for the coordinator.
+	parted bool
 }
 
 const (
@@ -167,7 +169,11 @@ func (p *party) dial(where **broker.Conn, timeout time.Duration) (*broker.Conn, 
 	if addr == "" {
 		return nil, broker.ErrNotSent
 	}
-	conn, err := broker.Dial(g.m, addr, broker.Config{ClientID: g.id, DialTimeout: g.cfg.RequestTimeout, RequestTimeout: timeout, Tap: g.cfg.Tap})
+	how := broker.Config{ClientID: g.id, DialTimeout: g.cfg.RequestTimeout, RequestTimeout: timeout, Tap: g.cfg.Tap}
+	if g.cfg.Old {
+		how.AtMost = map[int16]int16{kmsg.JoinGroup.Int16(): 0}
+	}
+	conn, err := broker.Dial(g.m, addr, how)
 	if err != nil {
 		return nil, err
 	}
@@ -269,6 +275,10 @@ func (p *party) sync() {
 	g.mu.Lock()
 	req := p.m.SyncRequest(g.m.Uptime())
 	g.mu.Unlock()
+	if g.m.Failpoint("fault/consumer/sync-lost") {
+		p.awaitNews()
+		return
+	}
 	var got *kmsg.SyncGroupResponse
 	resp, err := conn.Request(req)
 	if err == nil {
@@ -282,6 +292,18 @@ func (p *party) sync() {
 		g.m.Trace(machine.Event{Kind: machine.ConsumerSynced, Subject: g.cfg.Group, Detail: p.m.ID(), A: int64(p.m.Generation())})
 	}
 	p.changed()
+	g.mu.Unlock()
+}
+
+// awaitNews waits for the answer to a sync that was lost without the connection's ending. There is none, but heartbeats go on, and one of them tells when the group has gone on without this
+// member.
+func (p *party) awaitNews() {
+	g := p.g
+	g.m.Mark("mark/consumer/sync-lost")
+	g.mu.Lock()
+	for p.m.Syncing() && !g.closing {
+		g.wake.WaitTimeout(g.cfg.HeartbeatInterval)
+	}
 	g.mu.Unlock()
 }
 

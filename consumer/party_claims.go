@@ -135,7 +135,7 @@ func (p *party) part(claims []*claim, partitions []assign.Partition, lost bool) 
 		}
 		return nil
 	}
-	g.committing.Lock()
+	p.interrupt()
 	for _, c := range claims {
 		c.last = true
 	}
@@ -146,12 +146,25 @@ func (p *party) part(claims []*claim, partitions []assign.Partition, lost bool) 
 	if f := g.cfg.Listener.Revoked; f != nil {
 		f(partitions)
 	}
-	g.committing.Lock() // a commit under way of somebody else ends before others may own them
+	p.interrupt() // a commit of somebody else ends before others may own them
 	for _, c := range claims {
 		c.last = false
 	}
 	g.committing.Unlock()
 	return err
+}
+
+// interrupt takes the lock of committing; a commit under way is not tried again.
+func (p *party) interrupt() {
+	g := p.g
+	g.mu.Lock()
+	p.parted = true
+	g.wake.Broadcast()
+	g.mu.Unlock()
+	g.committing.Lock()
+	g.mu.Lock()
+	p.parted = false
+	g.mu.Unlock()
 }
 
 // abandon takes a claim from who reads it. A reader without claims ends; the caller closes the connection that is returned, when it has let the lock go. Called with the lock

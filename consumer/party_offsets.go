@@ -92,7 +92,7 @@ type committedAt struct {
 	epoch  int32
 }
 
-// committedOffsets asks the coordinator where to go on. -1: nothing was committed. It goes on until it knows, or the partitions are not to be taken any more.
+// committedOffsets asks the coordinator where to go on. -1: nothing was committed. It goes on until it knows, or the partitions are not to be taken any more, or the coordinator has to be found anew before.
 func (p *party) committedOffsets(partitions []assign.Partition) (map[assign.Partition]committedAt, bool) {
 	for failures := 0; ; failures++ {
 		offsets, err := p.fetchOffsets(partitions)
@@ -107,7 +107,7 @@ func (p *party) committedOffsets(partitions []assign.Partition) (map[assign.Part
 			}
 			return offsets, true
 		}
-		if !p.again(failures, func() bool { return p.m.Taking() && !p.g.closing }) {
+		if !p.again(failures, func() bool { return p.m.Taking() && p.m.Coordinator() != "" && !p.g.closing }) {
 			return nil, false
 		}
 	}
@@ -194,14 +194,27 @@ func (p *party) commit(targets []target) error {
 			}
 			continue
 		}
-		if !p.again(failures, func() bool { return p.m.Err() == nil && g.m.Uptime() < p.commitBy(targets) }) {
+		if by := p.commitBy(targets); by != member.Never {
+			p.findFor() // the task that would is at work here
+		}
+		if !p.again(failures, func() bool { return p.m.Err() == nil && !p.parted && g.m.Uptime() < p.commitBy(targets) }) {
 			g.m.Mark("mark/consumer/commit-given-up")
 			return fmt.Errorf("%s and %d more: %w: %w", targets[0].c.subject, len(targets)-1, ErrNotCommitted, err)
 		}
 	}
 }
 
-// commitBy is how long a commit may be tried: the last one of a claim must not hold up the rebalance for longer than the others wait. Called with the lock held.
+// findFor looks for the coordinator if it is not known.
+func (p *party) findFor() {
+	p.g.mu.Lock()
+	known := p.m.Coordinator() != ""
+	p.g.mu.Unlock()
+	if !known {
+		p.find()
+	}
+}
+
+// commitBy is how long a commit may be tried: the last one of a claim must not hold up the rebalance for longer than the others wait.
 func (p *party) commitBy(targets []target) time.Duration {
 	by := member.Never
 	for _, t := range targets {

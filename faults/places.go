@@ -73,6 +73,7 @@ var Places = []string{
 	"fault/consumer/rest-short",
 	"fault/consumer/retry",
 	"fault/consumer/revoked-slow",
+	"fault/consumer/sync-lost",
 	"fault/consumer/sync-slow",
 	"fault/consumer/synced",
 	"fault/consumer/take-slow",

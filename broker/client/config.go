@@ -20,6 +20,9 @@ type Config struct {
 	// MetadataMaxAge is how old cached metadata may grow before a call refreshes it (default 5 min).
 	MetadataMaxAge time.Duration
 
+	// AtMost is, by API key, the newest version to speak, for a client that is as old as that. Of others it is the newest that both sides know.
+	AtMost map[int16]int16
+
 	Tap Tap // sees every request when it is over; nil: nobody
 }
 

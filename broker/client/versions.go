@@ -34,6 +34,9 @@ func (c *Conn) version(req kmsg.Request) (int16, error) {
 	if k := int(req.Key()); k < len(c.versions) {
 		theirs = c.versions[k]
 	}
+	if most, limited := c.cfg.AtMost[req.Key()]; limited {
+		ours.max = min(ours.max, most)
+	}
 	v := min(ours.max, theirs.max)
 	if v < ours.min || v < theirs.min {
 		return 0, fmt.Errorf("%w: %s %d to %d, %s speaks %d to %d", ErrUnsupported,

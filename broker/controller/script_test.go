@@ -1,127 +1,155 @@
-package controller
+package controller_test
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
-	"faultline/broker/replica"
-
 	"github.com/cockroachdb/datadriven"
 	"github.com/stretchr/testify/require"
+
+	"faultline/broker/controller"
+	"faultline/broker/replica"
 )
 
-// TestDecisions runs testdata/*: what a controller decides about one partition "t/0", of which the writes take effect at once.
+// TestDecisions runs the scripts of testdata. Each line of a block is one step. "new" begins with a topic that has no partition; "least=2" are the in-sync replicas that it asks for,
+// "unclean" allows such elections. In "do" the steps go on.
 //
-//	topic replicas=1,2,3 [least=N] [unclean]           a new topic
-//	broker id=N [epoch=N] [clean-since=N] | gone id=N  it registers, or its registration ends
-//	move to=1,2 [least=N]                              a reassignment begins
-//	isr members=1,2                                    the leader changes the in-sync replicas
-//	decide | prefer                                    and the partition as it is then
+//	partition 0 of 1,2,3      its assignment
+//	up 1,2                    they register: for the first time, or after they were down, expired or stopped
+//	crash 1                   its process dies, and it loses what it had not flushed; its registration goes
+//	restart 1                 the same, and it is back before anybody noticed
+//	stop 1                    regularly; its registration goes
+//	expire 1                  its session ends, though it lives
+//	in sync 0 1,2             the leader changes the in-sync replicas
+//	reassign 0 to 4,5,3
+//	decide | prefer           what the controller wants, and it becomes so
 func TestDecisions(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, file string) {
-		v := &View{Epoch: 1}
-		var p *Partition
-		datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-			switch d.Cmd {
-			case "topic":
-				tp := Topic{Name: "t", LeastISR: 1, Unclean: d.HasArg("unclean"), Partitions: []Partition{{Replicas: numbers(t, d, "replicas")}}}
-				d.MaybeScanArgs(t, "least", &tp.LeastISR)
-				v.Topics = []Topic{tp}
-				p = &v.Topics[0].Partitions[0]
-			case "broker":
-				b := Broker{Epoch: 1, CleanSince: -1}
-				d.ScanArgs(t, "id", &b.ID)
-				d.MaybeScanArgs(t, "epoch", &b.Epoch)
-				if !d.MaybeScanArgs(t, "clean-since", &b.CleanSince) {
-					b.CleanSince = b.Epoch
-				}
-				v.forget(b.ID)
-				v.Brokers = append(v.Brokers, b)
-			case "gone":
-				var id int32
-				d.ScanArgs(t, "id", &id)
-				v.forget(id)
-			case "move":
-				to := numbers(t, d, "to")
-				p.Moving, p.Leaving = true, nil
-				for _, id := range p.Replicas {
-					if replica.Find(members(to), id) < 0 {
-						p.Leaving = append(p.Leaving, id)
-					}
-				}
-				p.Replicas = append(to, p.Leaving...)
-			case "isr":
-				var isr []replica.Member
-				for _, id := range numbers(t, d, "members") {
-					isr = append(isr, replica.Member{ID: id, Epoch: v.broker(id).Epoch})
-				}
-				p.State.Resize(isr, v.Topics[0].LeastISR)
-			case "decide", "prefer":
-				writes := v.Decide()
-				if d.Cmd == "prefer" {
-					writes = v.Prefer()
-				}
-				out := "nothing\n"
-				for _, w := range writes {
-					out = w.Why + "\n"
-					s := w.State
-					p.State = &s
-					if w.Replicas != nil {
-						p.Replicas, p.Moving, p.Leaving = w.Replicas, false, nil
-					}
-				}
-				return out + describe(p)
-			default:
-				t.Fatalf("%s: unknown verb %q", d.Pos, d.Cmd)
+	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
+		var s *decisions
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd == "new" {
+				s = &decisions{view: controller.View{Epoch: 1, Topics: []controller.Topic{{Name: "t", LeastISR: 1, Unclean: d.HasArg("unclean")}}}, known: map[int32]*life{}}
+				d.MaybeScanArgs(t, "least", &s.view.Topics[0].LeastISR)
 			}
-			return "ok\n"
+			s.out.Reset()
+			for _, line := range strings.Split(d.Input, "\n") {
+				if words := strings.Fields(line); len(words) > 0 {
+					s.step(t, words)
+				}
+			}
+			return s.out.String()
 		})
 	})
 }
 
-func (v *View) forget(id int32) {
-	kept := v.Brokers[:0]
-	for _, b := range v.Brokers {
-		if b.ID != id {
-			kept = append(kept, b)
-		}
-	}
-	v.Brokers = kept
+// life is what was of a broker so far.
+type life struct {
+	epoch, since int64
+	intact       bool // it lost nothing since it registered last
 }
 
-func members(ids []int32) (out []replica.Member) {
-	for _, id := range ids {
-		out = append(out, replica.Member{ID: id})
+type decisions struct {
+	view  controller.View
+	known map[int32]*life
+	out   strings.Builder
+}
+
+func list(t *testing.T, text string) []int32 {
+	var out []int32
+	for _, w := range strings.Split(text, ",") {
+		n, err := strconv.ParseInt(w, 10, 32)
+		require.NoError(t, err)
+		out = append(out, int32(n))
 	}
 	return out
 }
 
-func numbers(t *testing.T, d *datadriven.TestData, name string) (out []int32) {
-	for i := range d.CmdArgs {
-		if d.CmdArgs[i].Key != name {
-			continue
+func (s *decisions) step(t *testing.T, words []string) {
+	topic := &s.view.Topics[0]
+	part := func(word string) *controller.Partition { return &topic.Partitions[list(t, word)[0]] }
+	switch words[0] {
+	case "partition":
+		topic.Partitions = append(topic.Partitions, controller.Partition{ID: list(t, words[1])[0], Replicas: list(t, words[3])})
+	case "up":
+		for _, id := range list(t, words[1]) {
+			s.up(id)
 		}
-		for _, v := range strings.Split(strings.Join(d.CmdArgs[i].Vals, ","), ",") {
-			var n int32
-			_, err := fmt.Sscan(v, &n)
-			require.NoError(t, err)
-			out = append(out, n)
+	case "crash", "restart", "stop", "expire":
+		for _, id := range list(t, words[1]) {
+			s.view.Brokers = slices.DeleteFunc(s.view.Brokers, func(b controller.Broker) bool { return b.ID == id })
+			s.known[id].intact = words[0] == "stop" || words[0] == "expire"
+			if words[0] == "restart" {
+				s.up(id)
+			}
 		}
+	case "in":
+		p := part(words[2])
+		var isr []replica.Member
+		for _, id := range list(t, words[3]) {
+			isr = append(isr, replica.Member{ID: id, Epoch: s.known[id].epoch})
+		}
+		p.State.Resize(isr, min(topic.LeastISR, len(p.Replicas)))
+	case "reassign":
+		p, to := part(words[1]), list(t, words[3])
+		p.Leaving = slices.DeleteFunc(slices.Clone(p.Replicas), func(id int32) bool { return slices.Contains(to, id) })
+		p.Replicas = slices.Concat(to, p.Leaving)
+		p.Moving = true
+	case "decide":
+		s.apply(s.view.Decide())
+	case "prefer":
+		s.apply(s.view.Prefer())
+	default:
+		t.Fatalf("unknown step %q", words)
 	}
-	return out
 }
 
-func describe(p *Partition) string {
-	out := fmt.Sprintf("replicas %v", p.Replicas)
-	if len(p.Leaving) > 0 {
-		out += fmt.Sprintf(", of which %v leave", p.Leaving)
+func (s *decisions) up(id int32) {
+	l := s.known[id]
+	if l == nil {
+		l = &life{}
+		s.known[id] = l
 	}
-	if s := p.State; s != nil {
-		out += fmt.Sprintf("; leader %d in epoch %d; in sync %v", s.Leader, s.LeaderEpoch, s.ISR)
-		if len(s.ELR) > 0 {
-			out += fmt.Sprintf("; eligible %v", s.ELR)
+	l.epoch++
+	if !l.intact {
+		l.since = l.epoch
+	}
+	l.intact = true
+	s.view.Brokers = append(s.view.Brokers, controller.Broker{ID: id, Epoch: l.epoch, CleanSince: l.since})
+	slices.SortFunc(s.view.Brokers, func(x, y controller.Broker) int { return int(x.ID - y.ID) })
+}
+
+func (s *decisions) apply(writes []controller.Write) {
+	if len(writes) == 0 {
+		fmt.Fprintln(&s.out, "nothing")
+	}
+	for _, w := range writes {
+		p := &s.view.Topics[0].Partitions[w.Partition]
+		p.State = &w.State
+		if w.Replicas != nil {
+			p.Replicas, p.Leaving, p.Moving = w.Replicas, nil, false
 		}
+		leader := fmt.Sprint("led by ", w.State.Leader)
+		if w.State.Leader == replica.NoLeader {
+			leader = "led by nobody"
+		}
+		fmt.Fprintf(&s.out, "%d: %s, in sync %s, eligible %s, epoch %d: %s", w.Partition, leader, names(w.State.ISR), names(w.State.ELR), w.State.LeaderEpoch, w.Why)
+		if w.Replicas != nil {
+			fmt.Fprintf(&s.out, "; replicas %v", w.Replicas)
+		}
+		fmt.Fprintln(&s.out)
 	}
-	return out + "\n"
+}
+
+func names(members []replica.Member) string {
+	if len(members) == 0 {
+		return "nobody"
+	}
+	var out []string
+	for _, m := range members {
+		out = append(out, fmt.Sprintf("%d@%d", m.ID, m.Epoch))
+	}
+	return strings.Join(out, " ")
 }

@@ -133,6 +133,11 @@ func (m *Member) Lease() time.Duration {
 // Taking tells whether what Take asked for is still to be taken.
 func (m *Member) Taking() bool { return m.stage == synced && !m.rejoin && !m.lost && !m.away }
 
+// Syncing tells whether what Sync asked for is still to be done, by the same coordinator.
+func (m *Member) Syncing() bool {
+	return m.stage == joined && !m.rejoin && !m.lost && !m.away && m.coordinator != ""
+}
+
 // Next says what to do. Most calls are followed by another: only Wait and Fail have no answer.
 func (m *Member) Next(now time.Duration) Step {
 	switch {

@@ -15,7 +15,8 @@ import (
 // Verified:
 //   - the rebalance attempts of a group's members together stay within Promise.RebalancesPerChange for each change of its members, of
 //     brokers or of topics (and for each disturbance: a pause or a lost connection starts a rebalance without any change). In a group that a broker coordinates it is the rebalances
-//     that its coordinator begins, for each process that comes or goes, each other coordinator, and each disturbance;
+//     that its coordinator begins, for each process that comes or goes, each other coordinator, each change of a topic and each fault;
+//   - such a group does not rebalance when there was none of these for Promise.OwnedWithin: a member whose process lives is not counted out, and none joins without need;
 //   - no machine sends more than Promise.RequestsPerSecond requests to brokers within any second, by the tap;
 //   - of the produce requests with acks=1, 99 of 100 take no longer than Promise.Produce from the request to the answer, by the tap.
 //
@@ -32,6 +33,7 @@ type BudgetCaps struct {
 	sent    map[string]*queue[time.Duration] // machine -> when its requests of the last second began
 	toldTo  map[string]time.Duration         // machine -> no further report before
 	shocks  int                              // disturbances so far
+	blows   int                              // of them, faults that began
 
 	produced, slow int           // produce requests with acks=1; those that took longer than they may
 	slowest        time.Duration // of them
@@ -41,7 +43,9 @@ type BudgetCaps struct {
 // rebalances counts one group's attempts.
 type rebalances struct {
 	attempts, changes int
-	told              int // attempts at the last report
+	told              int               // attempts at the last report
+	changed           time.Duration     // last change
+	actors            map[actorKey]bool // processes of a coordinator group that joined, and did not leave
 }
 
 // NewBudget makes the oracle.
@@ -63,15 +67,20 @@ func (b *BudgetCaps) Observe(e *history.Event) {
 			return
 		}
 		switch t := &e.Trace; t.Kind {
-		case machine.ConsumerRebalance:
-			if g := b.promise.group(t.Subject); g == nil || !g.Coordinated {
+		case machine.ConsumerRebalance, machine.ConsumerLeft:
+			if g := b.promise.group(t.Subject); g != nil && g.Coordinated {
+				b.cameOrWent(e, b.group(t.Subject))
+			} else if t.Kind == machine.ConsumerRebalance {
 				b.rebalance(e)
 			}
 			return
 		case machine.GroupsLoaded: // another coordinator
+			at, _ := parsePlace(t.Subject)
 			b.coords.observe(e)
 			for i := range b.promise.Groups {
-				b.group(b.promise.Groups[i].Name).changes++
+				if g := &b.promise.Groups[i]; g.Coordinated && b.coords.of(at.partition, g.Name) {
+					b.group(g.Name).change(e.At)
+				}
 			}
 			return
 		case machine.GroupChanged:
@@ -82,10 +91,12 @@ func (b *BudgetCaps) Observe(e *history.Event) {
 		}
 		switch what, at := b.reg.observe(e); what {
 		case memberChange:
-			b.group(at.group).changes++
+			b.group(at.group).change(e.At)
 		case brokerChange, topicChange:
 			for i := range b.promise.Groups {
-				b.group(b.promise.Groups[i].Name).changes++
+				if g := &b.promise.Groups[i]; !g.Coordinated || what == topicChange && g.reads(at.topic) {
+					b.group(g.Name).change(e.At)
+				}
 			}
 		}
 	case history.KafkaCalled:
@@ -99,13 +110,38 @@ func (b *BudgetCaps) Observe(e *history.Event) {
 		if b.calm.observe(e) {
 			b.shocks++
 		}
+		switch e.Kind {
+		case history.FaultInjected:
+			b.blows++
+		case history.MachineCrashed, history.MachineExited:
+			for _, g := range b.groups { // order: no matter
+				if key := (actorKey{e.Machine, e.Incarnation}); g.actors[key] {
+					delete(g.actors, key)
+					g.change(e.At)
+				}
+			}
+		}
 	}
+}
+
+// cameOrWent notes the first join of a process, and its leaving.
+func (b *BudgetCaps) cameOrWent(e *history.Event, g *rebalances) {
+	key := actorKey{e.Machine, e.Incarnation}
+	if joins := e.Trace.Kind == machine.ConsumerRebalance; joins != g.actors[key] {
+		g.actors[key] = joins
+		g.change(e.At)
+	}
+}
+
+func (g *rebalances) change(at time.Duration) {
+	g.changes++
+	g.changed = at
 }
 
 func (b *BudgetCaps) group(name string) *rebalances {
 	g := b.groups[name]
 	if g == nil {
-		g = &rebalances{}
+		g = &rebalances{actors: map[actorKey]bool{}}
 		b.groups[name] = g
 	}
 	return g
@@ -118,10 +154,18 @@ func (b *BudgetCaps) rebalance(e *history.Event) {
 	if limit <= 0 {
 		return
 	}
-	if cap := limit * (g.changes + b.shocks + 1); g.attempts > cap && g.attempts >= 2*g.told {
+	shocks := b.shocks
+	if of := b.promise.group(e.Trace.Subject); of != nil && of.Coordinated {
+		shocks = b.blows
+		if quiet := max(b.calm.since, g.changed); b.promise.OwnedWithin > 0 && b.calm.now() && e.At > quiet+b.promise.OwnedWithin && g.told == 0 {
+			g.told = g.attempts
+			b.Violate(e.At, Budget, "group %s rebalances, though nothing disturbs since %v and nobody came or went since %v: a member that lives was counted out, or joined without need", e.Trace.Subject, b.calm.since, g.changed)
+		}
+	}
+	if cap := limit * (g.changes + shocks + 1); g.attempts > cap && g.attempts >= 2*g.told {
 		g.told = g.attempts
 		b.Violate(e.At, Budget, "group %s made %d rebalance attempts for %d changes of members, brokers and topics and %d disturbances; the limit is %d for each",
-			e.Trace.Subject, g.attempts, g.changes, b.shocks, limit)
+			e.Trace.Subject, g.attempts, g.changes, shocks, limit)
 	}
 }
 
@@ -177,5 +221,5 @@ func (b *BudgetCaps) Finish(end End) {
 // New makes all oracles of this package that judge by the history, in the order in which they are told. disk may be nil.
 func New(p *Promise, disk Disk) ([]Oracle, *Delivery) {
 	d := NewDelivery(p, disk)
-	return slices.Clip([]Oracle{d, NewOwnership(p), NewMembers(p), NewOffsets(p, disk), NewSessions(p), NewLiveness(p, d), NewRefusals(p), NewBudget(p)}), d
+	return slices.Clip([]Oracle{d, NewOwnership(p), NewMembers(p), NewOffsets(p, disk), NewSessions(p), NewLiveness(p, d), NewRefusals(p), NewBudget(p), NewReasons(p)}), d
 }

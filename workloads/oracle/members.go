@@ -19,11 +19,13 @@ import (
 //   - the consumer's claim stands, and nobody claimed the partition after it;
 //   - its process is a member of the group at this very moment, by the member id with which it was synced last;
 //   - the stored assignment gives the partition to nobody else;
-//   - the generation in which it was synced is the group's; where members keep their partitions through a rebalance (cooperative), the group is at most one further.
+//   - the generation in which it was synced is the group's; where members keep their partitions through a rebalance (cooperative), it may be an older one: who misses the answers to its syncs says in each
+//     join what it has, and that is given to nobody else.
 //
 // Verified of every commit (GEN):
 //   - one that was acknowledged to a member: at some moment while it was under way its generation was the group's, and it was a member;
-//   - one that counts from now on is of no older generation than the stored assignment, and of none that is still to come.
+//   - one that counts from now on is of no older generation than the stored assignment, and of none that is still to come; and in the generation of the assignment it is of the member to whom that gives the
+//     partition, if it does to any.
 //
 // Verified as time goes on (OWNALL): with a process of the group up, every partition of a topic that it reads belongs, by the stored assignment of a stable group, to a member whose claim on it
 // stands, within Promise.OwnedWithin after the last disturbance (fault, crash, start, pause; nothing is judged while one lasts), the last change of topics or coordinator, and the last
@@ -257,6 +259,9 @@ func (o *Members) coordinated(e *history.Event) {
 			o.Violate(e.At, Gen, "a commit of %s in generation %d counts from now on (offset %d of %v), but the assignment in force is of generation %d, and the group is in %d",
 				t.Detail, t.B, t.A, at, p.stable, p.generation)
 		}
+		if owner, owned := p.given[at.place]; t.B >= 0 && t.B == p.stable && owned && owner != t.Detail {
+			o.Violate(e.At, Gen, "a commit of %s in generation %d counts from now on (offset %d of %v), but the assignment gives the partition to %s", t.Detail, t.B, t.A, at, owner)
+		}
 		return
 	}
 	o.survey(e.At)
@@ -315,7 +320,7 @@ func (o *Members) handed(e *history.Event, c *chair, who claimedBy) {
 		fault = "it is no member any more: the coordinator has not counted " + a.member + " since " + p.went[a.member].String()
 	case owned && owner != a.member:
 		fault = "the assignment of generation " + itoa(p.stable) + " gives it to " + owner
-	case p.group.Eager && a.generation != p.generation, a.generation > p.generation, a.generation < p.generation-1:
+	case p.group.Eager && a.generation != p.generation, a.generation > p.generation:
 		fault = "it is in generation " + itoa(a.generation) + ", the group is in " + itoa(p.generation)
 	default:
 		c.fine, c.ver = who, p.version

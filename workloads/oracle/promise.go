@@ -91,6 +91,7 @@ type Group struct {
 	Eager           bool
 	Static          bool
 	RebalanceWithin time.Duration
+	Old             bool          // its members know no member ids before they are members
 	SessionTimeout  time.Duration // of its members
 	// Loner: no membership, claims or commits (the low-level consumer); only what it processes is judged.
 	Loner bool

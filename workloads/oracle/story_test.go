@@ -30,6 +30,9 @@ import (
 //	c1 call set=data /path 7 1s 2s ok    an operation of session 7 from 1s to 2s: ok, refused or lost
 //	request c1 1s                        a request to a broker that began then
 //	refused b1 t/0 56                    a fetch from machine b1 gets this error code
+//	commits c1 g m1 1 t/0 42 10ms        an acknowledged commit of member m1 in generation 1, that ends now and took so long
+//	recalls c1 g t/0 42 10ms             the answer to a question for a committed offset, likewise
+//	answer c1 join g m1 20ms 0           to the join (sync, beat, leave) of member m1 (- for none) of group g, sent so long ago; a last word is the member id in it; lost: none came
 //	produce p1 1 20ms                    a produce request with acks=1 that ends now and took so long
 //
 // "handed c1 g/t/0 41", "claimed c1 g/t/0 40", "released c1 g/t/0", "committed c1 g/t/0 42" and "reset c1 g/t/0 40 50" are short
@@ -233,9 +236,20 @@ func (s *story) event(w []string) {
 		p, _ := parsePlace(w[2])
 		resp := &kmsg.FetchResponse{Topics: []kmsg.FetchResponseTopic{{Topic: p.topic, Partitions: []kmsg.FetchResponseTopicPartition{{Partition: p.partition, ErrorCode: int16(s.num(w[3]))}}}}}
 		r.KafkaCalled(s.who("c1"), &history.KafkaCall{Broker: w[1] + ":9092", Resp: resp, Start: s.now, End: s.now, Sent: true})
+	case "commits":
+		t, p := place(w[5])
+		req := &kmsg.OffsetCommitRequest{Group: w[2], MemberID: w[3], Generation: int32(s.num(w[4])), Topics: []kmsg.OffsetCommitRequestTopic{{Topic: t, Partitions: []kmsg.OffsetCommitRequestTopicPartition{{Partition: p, Offset: s.num(w[6])}}}}}
+		resp := &kmsg.OffsetCommitResponse{Topics: []kmsg.OffsetCommitResponseTopic{{Topic: t, Partitions: []kmsg.OffsetCommitResponseTopicPartition{{Partition: p}}}}}
+		r.KafkaCalled(s.who(w[1]), &history.KafkaCall{Broker: "b1:9092", Key: 8, Req: req, Resp: resp, Start: s.now - s.duration(w[7]), End: s.now, Sent: true})
+	case "recalls":
+		t, p := place(w[3])
+		resp := &kmsg.OffsetFetchResponse{Groups: []kmsg.OffsetFetchResponseGroup{{Group: w[2], Topics: []kmsg.OffsetFetchResponseGroupTopic{{Topic: t, Partitions: []kmsg.OffsetFetchResponseGroupTopicPartition{{Partition: p, Offset: s.num(w[4])}}}}}}}
+		r.KafkaCalled(s.who(w[1]), &history.KafkaCall{Broker: "b1:9092", Key: 9, Req: &kmsg.OffsetFetchRequest{}, Resp: resp, Start: s.now - s.duration(w[5]), End: s.now, Sent: true})
 	case "produce":
 		took := s.duration(w[3])
 		r.KafkaCalled(s.who(w[1]), &history.KafkaCall{Broker: "b1:9092", Req: &kmsg.ProduceRequest{Acks: int16(s.num(w[2]))}, Start: s.now - took, End: s.now, Sent: true})
+	case "answer":
+		s.answer(w[1:])
 	case "request":
 		start := s.duration(w[2])
 		r.KafkaCalled(s.who(w[1]), &history.KafkaCall{Broker: "b1:9092", Key: 1, Start: start, End: s.now, Sent: true})
@@ -267,6 +281,34 @@ func (s *story) event(w []string) {
 		}
 		s.trace(who, kind, subject, detail, w[min(4, len(w)):]...)
 	}
+}
+
+// answer tells of an answer to a member of a coordinator group.
+func (s *story) answer(w []string) {
+	who, group, member, took := s.who(w[0]), w[2], strings.Trim(w[3], "-"), s.duration(w[4])
+	c := &history.KafkaCall{Broker: "b1:9092", Start: s.now - took, End: s.now, Sent: true}
+	code := int16(0)
+	if w[5] != "lost" {
+		code = int16(s.num(w[5]))
+	}
+	switch w[1] {
+	case "join":
+		c.Req = &kmsg.JoinGroupRequest{Group: group, MemberID: member}
+		c.Resp = &kmsg.JoinGroupResponse{MemberID: w[len(w)-1], ErrorCode: code}
+	case "sync":
+		c.Req, c.Resp = &kmsg.SyncGroupRequest{Group: group, MemberID: member}, &kmsg.SyncGroupResponse{ErrorCode: code}
+	case "beat":
+		c.Req, c.Resp = &kmsg.HeartbeatRequest{Group: group, MemberID: member}, &kmsg.HeartbeatResponse{ErrorCode: code}
+	case "leave":
+		c.Req = &kmsg.LeaveGroupRequest{Group: group, Members: []kmsg.LeaveGroupRequestMember{{MemberID: member}}}
+		c.Resp = &kmsg.LeaveGroupResponse{ErrorCode: code}
+	default:
+		s.t.Fatalf("answer? %s", s.line)
+	}
+	if w[5] == "lost" {
+		c.Resp, c.Err = nil, errors.New("connection lost")
+	}
+	s.rec.KafkaCalled(who, c)
 }
 
 func replaceAll(text string, pairs ...string) string {

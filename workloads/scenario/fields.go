@@ -71,6 +71,8 @@ type Brokers struct {
 	OffsetsPartitions quantity.Counts `yaml:"offsets_partitions" default:"4" min:"1" max:"50"`
 	// Replicas of each of them, or as many as there are brokers, if these are fewer. A commit needs more than half of them in sync.
 	OffsetsReplicas quantity.Counts `yaml:"offsets_replicas" default:"3" min:"1" max:"16"`
+	// A segment of that topic is closed and the next one begun at this size; then it can be compacted.
+	OffsetsSegmentBytes quantity.Sizes `yaml:"offsets_segment_bytes" default:"1MiB" min:"1KiB"`
 	// How long the first rebalance of an empty coordinator group waits for more members.
 	GroupDelay quantity.Durations `yaml:"group_delay" default:"200ms" min:"0s" max:"1m"`
 	// How long after a process ended by itself (a disk error, a lost session) it is started again.
@@ -177,6 +179,9 @@ type Group struct {
 	Assignor quantity.Choice `yaml:"assignor" default:"range" oneof:"range|roundrobin|sticky|cooperative-sticky"`
 	// Whether members of a coordinator group are static: each has its machine's name as group.instance.id, does not leave when it stops, and gets what it had when it comes back within its session.
 	Static quantity.Choice `yaml:"static" default:"no" oneof:"no|yes"`
+	// Whether members of a coordinator group speak as clients do now, or as the first ones did: without a rebalance time-out of their own, which is then their session time-out, and without a member
+	// id before the first rebalance is over.
+	Clients quantity.Choice `yaml:"clients" default:"current" oneof:"current|old"`
 	// How long the application may work on one record before its member of a coordinator group leaves; also how long a rebalance waits for a member.
 	MaxPollInterval quantity.Durations `yaml:"max_poll_interval" default:"5s" min:"10ms" max:"1h"`
 	// Number of consumers that start by themselves.

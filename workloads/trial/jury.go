@@ -37,7 +37,8 @@ func (r *run) promise() *oracle.Promise {
 		p.SessionTimeout = max(p.SessionTimeout, n.session)
 	}
 	p.ReplicaLag = t.Brokers.ReplicaLag.V().D()
-	p.SessionSlack = 2*t.Coordinators.Tick.V().D() + time.Second
+	// A server that comes back first works off what has gathered, with a flush for much of it, and that may be the last that it hears of a session.
+	p.SessionSlack = 2*t.Coordinators.Tick.V().D() + time.Second + 50*r.sc.Disk.Flush.V().D()
 	for _, m := range r.sc.Machines(r.seed) {
 		if c := m.Producer; c != nil {
 			p.Producers = append(p.Producers, oracle.Producer{Name: m.Name, Acks: ackValues[c.Acks.V()], Ordered: c.InFlight.V() == 1 || c.Idempotent.V() == "yes", Idempotent: c.Idempotent.V() == "yes"})
@@ -48,7 +49,10 @@ func (r *run) promise() *oracle.Promise {
 		o := oracle.Group{Name: g.Name, Topics: r.sc.TopicsOf(g), CommitWithin: r.settle() - 500*time.Millisecond}
 		if g.Protocol.V() == "coordinator" {
 			o.Coordinated, o.Eager, o.Static = true, g.Assignor.V() != "cooperative-sticky", g.Static.V() == "yes"
-			o.RebalanceWithin, o.SessionTimeout = g.MaxPollInterval.V().D(), g.SessionTimeout.V().D()
+			o.RebalanceWithin, o.SessionTimeout, o.Old = g.MaxPollInterval.V().D(), g.SessionTimeout.V().D(), g.Clients.V() == "old"
+			if o.Old {
+				o.RebalanceWithin = o.SessionTimeout
+			}
 		}
 		if g.Delivery.V() == "at-most-once" {
 			o.Delivery = oracle.AtMostOnce
@@ -69,6 +73,7 @@ func (r *run) promise() *oracle.Promise {
 	if slices.ContainsFunc(p.Groups, func(g oracle.Group) bool { return g.Coordinated }) {
 		p.Topics = append(p.Topics, oracle.Topic{
 			Name: offsetsTopic, Partitions: int32(t.Brokers.OffsetsPartitions.V()), RetentionTime: -1, RetentionBytes: -1,
+			SegmentBytes: int64(t.Brokers.OffsetsSegmentBytes.V()), Compact: true,
 			Replicas: r.offsetsReplicas(), MinISR: 1 + r.offsetsReplicas()/2,
 		})
 	}
@@ -106,6 +111,9 @@ func (r *run) empanel() {
 	}
 	if slices.ContainsFunc(p.Topics, func(t oracle.Topic) bool { return t.Compact }) {
 		r.jury = append(r.jury, oracle.NewCompaction(c, disks))
+	}
+	if slices.ContainsFunc(p.Producers, func(x oracle.Producer) bool { return x.Idempotent }) {
+		r.jury = append(r.jury, oracle.NewSequences(p, disks))
 	}
 	for _, o := range r.jury {
 		r.rec.Attach(o)

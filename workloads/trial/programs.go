@@ -52,7 +52,8 @@ func (r *run) serve(p *running, id int32) error {
 		ReplicaLag: c.ReplicaLag.V().D(), PreferredInterval: c.PreferredInterval.V().D(),
 		RetentionInterval: c.RetentionInterval.V().D(), CoordTap: zk,
 		OffsetsPartitions: int32(c.OffsetsPartitions.V()), OffsetsReplicas: r.offsetsReplicas(), OffsetsLeastISR: 1 + r.offsetsReplicas()/2,
-		MinGroupSession: time.Millisecond, GroupDelay: groupDelay(c.GroupDelay.V().D()),
+		OffsetsSegmentBytes: int64(c.OffsetsSegmentBytes.V()),
+		MinGroupSession:     time.Millisecond, GroupDelay: groupDelay(c.GroupDelay.V().D()),
 	})
 	if err != nil {
 		return err
@@ -211,7 +212,7 @@ func (r *run) consume(p *running, c *scenario.Group) error {
 		assignor, _ := assign.ByName(c.Assignor.V())
 		cfg.Protocol, cfg.Coord, cfg.Brokers, cfg.Assignors = consumer.Coordinator, nil, r.brokerAddrs(), []*assign.Assignor{assignor}
 		cfg.MaxPollInterval, cfg.MetadataMaxAge = c.MaxPollInterval.V().D(), time.Second
-		cfg.RequestTimeout = time.Second
+		cfg.RequestTimeout, cfg.Old = time.Second, c.Clients.V() == "old"
 		if c.Static.V() == "yes" {
 			cfg.Instance = p.Name()
 		}

@@ -1,0 +1,231 @@
+package oracle
+
+import (
+	"time"
+
+	"faultline/sim/machine"
+	"faultline/workloads/history"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Reasons judges that a broker that coordinates a group disturbs it only for a reason (BUDGET), and counts only those whom it can reach (LIVE). What the present coordinator traces is held
+// against what the group's processes did and were answered.
+//
+// Verified:
+//   - BUDGET: a rebalance of a stable group begins only when a member came or went just then, or when a process of the group has asked to join and was not answered yet (or was never: its
+//     request may still arrive, see afterlife);
+//   - BUDGET: who is answered that it is no member, and did not leave, was counted out by the same coordinator no sooner than a session after the last request for which it was counted as one; but
+//     in a rebalance, and if it has not synced since then also after it, no sooner than the rebalance time-out after the group began to wait for joins, or for syncs;
+//   - LIVE: a member comes in by a member id that some client was told before (KIP-394). Of one that nobody knows of nothing is ever heard, and the others wait for it.
+//
+// Not judged are the second of static members, who may be replaced at any time (Members judges who acts), and the third of static ones and of clients that join without an id (Group.Old).
+//
+// Beyond the atlas ([Ruins]) nothing is judged: a record of the offsets topic that changed may say anything.
+//
+// Not verified: how long a rebalance takes (Members, OWNALL); rebalances that begin before the last one has ended (BudgetCaps counts them).
+type Reasons struct {
+	Findings
+	drift  float64
+	coords coordinators
+	groups map[string]*reasons
+}
+
+// reasons is what is known of a group.
+type reasons struct {
+	group   *Group
+	state   string
+	came    bool                     // a member came or went since the last change of state
+	joining map[actorKey]*joining    // processes that have asked to join
+	told    map[string]bool          // member ids that clients know
+	heard   map[string]time.Duration // by member id: when a request was sent of which the answer said that it is a member
+	synced  map[string]time.Duration // by member id: when it last sent a sync that was answered with its assignment
+	went    map[string]departure     // by member id
+	waits   time.Duration            // since when the group waits for joins or, later, for syncs; none: not since it has this coordinator
+}
+
+// joining is what a process asked. lost is since when nobody will answer it; none: somebody may.
+type joining struct{ lost time.Duration }
+
+// departure is when a member went, and since when its group waited for it then; none: it did not.
+type departure struct {
+	at, waits time.Duration
+}
+
+// afterlife is how long a request may still arrive after who sent it has given it up, or is gone: it may lie in the connection of a broker that is paused or cut off.
+const afterlife = 5 * time.Second
+
+// NewReasons makes the oracle.
+func NewReasons(p *Promise) *Reasons {
+	o := &Reasons{drift: p.Drift, groups: map[string]*reasons{}}
+	for i := range p.Groups {
+		if g := &p.Groups[i]; g.Coordinated {
+			o.groups[g.Name] = &reasons{group: g, joining: map[actorKey]*joining{}, told: map[string]bool{}, heard: map[string]time.Duration{}, synced: map[string]time.Duration{}, went: map[string]departure{}, waits: none}
+		}
+	}
+	o.Free(p.Ruins.Any)
+	return o
+}
+
+// Invariants implements [Oracle].
+func (o *Reasons) Invariants() []string { return []string{Budget, Live} }
+
+// Observe implements [Oracle].
+func (o *Reasons) Observe(e *history.Event) {
+	if len(o.groups) == 0 {
+		return
+	}
+	switch e.Kind {
+	case history.Traced:
+		o.traced(e)
+	case history.KafkaCalled:
+		o.called(e)
+	case history.MachineCrashed, history.MachineExited:
+		for _, g := range o.groups { // order: each on its own
+			g.gaveUp(e)
+		}
+	}
+}
+
+func (o *Reasons) traced(e *history.Event) {
+	t := &e.Trace
+	switch t.Kind {
+	case machine.ConsumerRebalance:
+		if g := o.groups[t.Subject]; g != nil {
+			g.joining[actorKey{e.Machine, e.Incarnation}] = &joining{none}
+		}
+	case machine.GroupsLoaded:
+		if !o.coords.observe(e) {
+			return
+		}
+		at, _ := parsePlace(t.Subject)
+		for name, g := range o.groups { // order: each on its own
+			if o.coords.of(at.partition, name) {
+				g.state, g.came, g.waits = "", false, none
+				clear(g.heard)
+				clear(g.went)
+			}
+		}
+	case machine.GroupChanged, machine.GroupCame, machine.GroupWent:
+		if g := o.groups[t.Subject]; g != nil && o.coords.observe(e) {
+			o.coordinated(e, g)
+		}
+	}
+}
+
+func (o *Reasons) coordinated(e *history.Event, g *reasons) {
+	t := &e.Trace
+	switch t.Kind {
+	case machine.GroupCame:
+		g.came = true
+		delete(g.went, t.Detail)
+		if g.state != "" && !g.group.Old && !g.group.Static && !g.told[t.Detail] {
+			o.Violate(e.At, Live, "%s is a member of group %s, though nobody was told that member id: a client that joins must learn it first, or each of its tries makes another", t.Detail, g.group.Name)
+		}
+	case machine.GroupWent:
+		g.came = true
+		g.went[t.Detail] = departure{e.At, g.waits}
+		if at, synced := g.synced[t.Detail]; g.state == "Stable" && synced && at >= g.waits-skew {
+			g.went[t.Detail] = departure{e.At, none}
+		}
+	case machine.GroupChanged:
+		if g.state == "Stable" && t.Detail == "PreparingRebalance" && !g.came && !g.asked(e.At) {
+			o.Violate(e.At, Budget, "group %s was stable in generation %d and begins a rebalance, though nobody came, went, or asked to join", g.group.Name, t.A)
+		}
+		g.state, g.came = t.Detail, false
+		if t.Detail == "PreparingRebalance" || t.Detail == "CompletingRebalance" {
+			g.waits = e.At
+		}
+	}
+}
+
+// asked reports whether a request to join may be about to arrive.
+func (g *reasons) asked(now time.Duration) bool {
+	for _, j := range g.joining { // order: any will do
+		if j.lost < 0 || now <= j.lost+afterlife {
+			return true
+		}
+	}
+	return false
+}
+
+// gaveUp notes that nobody waits for the answer to a process's join any more.
+func (g *reasons) gaveUp(e *history.Event) {
+	if j := g.joining[actorKey{e.Machine, e.Incarnation}]; j != nil && j.lost < 0 {
+		j.lost = e.At
+	}
+}
+
+func (o *Reasons) called(e *history.Event) {
+	switch req := e.Kafka.Req.(type) {
+	case *kmsg.JoinGroupRequest:
+		g := o.groups[req.Group]
+		if g == nil {
+			return
+		}
+		resp, ok := e.Kafka.Resp.(*kmsg.JoinGroupResponse)
+		if !ok {
+			g.gaveUp(e)
+			return
+		}
+		delete(g.joining, actorKey{e.Machine, e.Incarnation})
+		if resp.ErrorCode == kerr.MemberIDRequired.Code || resp.ErrorCode == 0 {
+			g.told[resp.MemberID] = true
+		}
+		member := req.MemberID
+		if resp.ErrorCode == 0 {
+			member = resp.MemberID
+		}
+		o.answered(e, g, member, resp.ErrorCode)
+	case *kmsg.SyncGroupRequest:
+		if resp, ok := e.Kafka.Resp.(*kmsg.SyncGroupResponse); ok {
+			if g := o.groups[req.Group]; g != nil && resp.ErrorCode == 0 {
+				g.synced[req.MemberID] = e.Kafka.Start
+			}
+			o.answered(e, o.groups[req.Group], req.MemberID, resp.ErrorCode)
+		}
+	case *kmsg.HeartbeatRequest:
+		if resp, ok := e.Kafka.Resp.(*kmsg.HeartbeatResponse); ok {
+			o.answered(e, o.groups[req.Group], req.MemberID, resp.ErrorCode)
+		}
+	case *kmsg.LeaveGroupRequest:
+		if g := o.groups[req.Group]; g != nil {
+			delete(g.heard, req.MemberID)
+			for i := range req.Members {
+				delete(g.heard, req.Members[i].MemberID)
+			}
+		}
+	}
+}
+
+// answered judges an answer to a member.
+func (o *Reasons) answered(e *history.Event, g *reasons, member string, code int16) {
+	if g == nil || member == "" || g.group.Static {
+		return
+	}
+	switch code {
+	case 0, kerr.RebalanceInProgress.Code:
+		if at, gone := g.went[member]; !gone || at.at > e.Kafka.Start { // else it is of an earlier coordinator
+			g.heard[member] = max(g.heard[member], e.Kafka.Start)
+		}
+	case kerr.UnknownMemberID.Code:
+		at, gone := g.went[member]
+		heard, was := g.heard[member]
+		delete(g.heard, member)
+		if !gone || !was {
+			return
+		}
+		margin := func(d time.Duration) time.Duration {
+			return d - time.Duration(2*o.drift*float64(d)) - 10*skew
+		}
+		patient := at.at >= heard+margin(g.group.SessionTimeout) || at.waits >= 0 && at.at >= at.waits+margin(g.group.RebalanceWithin)
+		if !patient {
+			o.Violate(e.At, Budget, "%s on %s is no member of group %s since %v, though the coordinator heard what it sent at %v; its session is %v, and a rebalance waits for it %v",
+				member, e.Machine, g.group.Name, at.at, heard, g.group.SessionTimeout, g.group.RebalanceWithin)
+		}
+	}
+}
+
+// Finish has nothing to judge: all is judged when it happens.
+func (o *Reasons) Finish(End) {}
