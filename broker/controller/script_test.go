@@ -95,7 +95,8 @@ func (s *decisions) step(t *testing.T, words []string) {
 	case "reassign":
 		p, to := part(words[1]), list(t, words[3])
 		p.Leaving = slices.DeleteFunc(slices.Clone(p.Replicas), func(id int32) bool { return slices.Contains(to, id) })
-		p.Replicas, p.Moving = slices.Concat(to, p.Leaving), true
+		p.Replicas = slices.Concat(to, p.Leaving)
+		p.Moving = true
 	case "decide":
 		s.apply(s.view.Decide())
 	case "prefer":
