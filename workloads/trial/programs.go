@@ -53,7 +53,7 @@ func (r *run) serve(p *running, id int32) error {
 		RetentionInterval: c.RetentionInterval.V().D(), CoordTap: zk,
 		OffsetsPartitions: int32(c.OffsetsPartitions.V()), OffsetsReplicas: r.offsetsReplicas(), OffsetsLeastISR: 1 + r.offsetsReplicas()/2,
 		OffsetsSegmentBytes: int64(c.OffsetsSegmentBytes.V()),
-		MinGroupSession: time.Millisecond, GroupDelay: groupDelay(c.GroupDelay.V().D()),
+		MinGroupSession:     time.Millisecond, GroupDelay: groupDelay(c.GroupDelay.V().D()),
 	})
 	if err != nil {
 		return err
