@@ -66,6 +66,10 @@ func TestMembersHandOverWhatTheyOwn(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { fires(t, NewMembers(meeting(true)), Own1, c.says, c.story) })
 	}
+	// A cooperative member that misses the answers to its syncs keeps what it has, unless an assignment gives that to another.
+	missed := twoMembers + `b1 group.changed g CompletingRebalance 2 2 0; b1 group.changed g Stable 2 2 0; b1 group.changed g CompletingRebalance 3 2 0; b1 group.changed g Stable 3 2 0;`
+	silent(t, NewMembers(meeting(false)), missed+"handed c1 g/t/0 1")
+	fires(t, NewMembers(meeting(false)), Own1, "gives it to m2", missed+"b1 group.given g/t/0 m2 3 0 0; handed c1 g/t/0 1")
 }
 
 func TestCommitsOfWhoIsNoMember(t *testing.T) {
