@@ -184,9 +184,19 @@ func (s *Stream) clear(cur *cursor, next int64) bool {
 		cur.cleared = next
 		return true
 	}
-	if cur.live.Load() {
-		// Not committed, and yet ours: the group closes and its time is over. take tells.
-		s.drop()
+	if !cur.live.Load() {
+		return false
+	}
+	// Not committed, and yet ours: a coordinator takes no commits while it makes a new generation, in which a member may keep what it has; so again, soon. Or the group closes and its time is over.
+	g := s.g
+	g.mu.Lock()
+	over := g.closing
+	if !over {
+		s.more.WaitTimeout(findBackoff)
+	}
+	g.mu.Unlock()
+	if over {
+		s.drop() // take tells
 	}
 	return false
 }
