@@ -16,9 +16,12 @@ type chunk struct {
 	rest    []byte // batches that are not read yet
 }
 
-// newChunk checks fetched bytes. A batch that is cut off at the end is left for the next fetch. nil: there is no whole batch, and no error
-// only when there are no bytes at all.
-func newChunk(cur *cursor, from int64, p []byte) (*chunk, error) {
+// newChunk checks fetched bytes, which a broker gave for the position from and which lie below end by its own account. A batch that is cut off at the end is left for the next fetch. nil: there is
+// no whole batch, and no error only when there are no bytes at all.
+//
+// The CRC of a batch does not cover its base offset. But the first batch has the record at the position in it, each other one begins where the one before ends, and none reaches over the end: a base offset that cannot be is found
+// by that. (Compaction leaves no gaps between batches.)
+func newChunk(cur *cursor, from, below int64, p []byte) (*chunk, error) {
 	ch := &chunk{cursor: cur, from: from, next: from}
 	end := 0
 	for end < len(p) {
@@ -29,13 +32,13 @@ func newChunk(cur *cursor, from int64, p []byte) (*chunk, error) {
 		if err == nil {
 			err = b.Check()
 		}
-		if err == nil && b.BaseOffset < ch.next && end > 0 {
-			err = fmt.Errorf("%w: offset %d comes after offset %d", record.ErrCorrupt, b.BaseOffset, ch.next-1)
+		if err == nil && (b.BaseOffset > ch.next || b.BaseOffset < ch.next && end > 0 || b.NextOffset() <= ch.next || b.NextOffset() > below) {
+			err = fmt.Errorf("%w: it has offsets %d to %d, where one that begins with offset %d must be, below %d", record.ErrCorrupt, b.BaseOffset, b.LastOffset(), ch.next, below)
 		}
 		if err != nil {
 			return nil, err
 		}
-		ch.next = max(ch.next, b.NextOffset())
+		ch.next = b.NextOffset()
 		ch.records += int(b.Count)
 		end += b.Size()
 	}

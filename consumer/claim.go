@@ -58,6 +58,10 @@ type cursor struct {
 	rewind atomic.Bool
 	// cleared: with AtMostOnce, records below are committed. Only the stream's task looks.
 	cleared int64
+
+	// With OutOfOrder, guarded by Group.mu: offsets of the records that were handed over and are not done, in order, and the offset after the last one.
+	open  []int64
+	after int64
 }
 
 func newCursor(c *claim, at int64) *cursor {

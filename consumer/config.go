@@ -68,6 +68,9 @@ type Config struct {
 
 	Reset    Reset
 	Delivery Delivery
+	// OutOfOrder: the application works on several records of a stream at a time and says with Message.Done which it is done with, in any order; Stream.Next says nothing of the record before.
+	// With AtLeastOnce only.
+	OutOfOrder bool
 	// AutoCommit commits every CommitInterval what was processed, and on every release of a partition. Without it only Commit does. With
 	// AtMostOnce it means nothing.
 	AutoCommit     bool
@@ -150,6 +153,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if len(c.Topics) == 0 {
 		return c, fmt.Errorf("join group %q: no topics: set Config.Topics", c.Group)
+	}
+	if c.OutOfOrder && c.Delivery == AtMostOnce {
+		return c, fmt.Errorf("join group %q: OutOfOrder with AtMostOnce: want AtLeastOnce, for AtMostOnce commits before the application has a record", c.Group)
 	}
 	for _, t := range sortedTopics(c.Topics) {
 		if err := checkName("topic", t); err != nil {

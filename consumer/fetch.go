@@ -118,7 +118,7 @@ func (f *fetcher) match(answer *kmsg.FetchResponse) []reply {
 				r := reply{ask: a, code: p.ErrorCode, err: kerr.ErrorForCode(p.ErrorCode), end: p.HighWatermark}
 				if r.err == nil && len(p.RecordBatches) > 0 {
 					sum += len(p.RecordBatches)
-					r.chunk, r.err = newChunk(a.cursor, a.position, p.RecordBatches)
+					r.chunk, r.err = newChunk(a.cursor, a.position, p.HighWatermark, p.RecordBatches)
 				}
 				got = append(got, r)
 				break

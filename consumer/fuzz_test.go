@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,7 +31,7 @@ func FuzzChunk(f *testing.F) {
 	f.Add(append(log, log...), int64(0))
 	f.Add([]byte{}, int64(0))
 	f.Fuzz(func(t *testing.T, p []byte, from int64) {
-		ch, err := newChunk(nil, from, p)
+		ch, err := newChunk(nil, from, math.MaxInt64, p)
 		if err != nil || ch == nil {
 			require.True(t, err != nil || len(p) == 0)
 			return
@@ -65,7 +66,7 @@ func TestChunkLeavesOutWhatIsNotWanted(t *testing.T) {
 	require.NoError(t, err)
 	batch.Place(10, 0)
 
-	ch, err := newChunk(nil, 13, append(append([]byte(nil), batch.Bytes...), batch.Bytes[:20]...))
+	ch, err := newChunk(nil, 13, 15, append(append([]byte(nil), batch.Bytes...), batch.Bytes[:20]...))
 	require.NoError(t, err)
 	require.EqualValues(t, 15, ch.next, "the batch that was cut off comes with the next fetch")
 	r := reader{chunk: ch}
@@ -80,12 +81,47 @@ func TestChunkLeavesOutWhatIsNotWanted(t *testing.T) {
 	}
 	require.Equal(t, []int64{13, 14}, got)
 
-	_, err = newChunk(nil, 13, batch.Bytes[:40])
+	_, err = newChunk(nil, 13, 15, batch.Bytes[:40])
 	require.ErrorIs(t, err, record.ErrPartial)
 	damaged := append([]byte(nil), batch.Bytes...)
 	damaged[70] ^= 1
-	_, err = newChunk(nil, 13, damaged)
+	_, err = newChunk(nil, 13, 15, damaged)
 	require.ErrorIs(t, err, record.ErrCorrupt)
+}
+
+// The CRC does not cover the base offset; that it fits does.
+func TestAChunkWhoseOffsetsCannotBeIsCorrupt(t *testing.T) {
+	var b record.Builder
+	var log []byte
+	for i := range 3 {
+		b.Reset(record.None)
+		for range 5 {
+			b.Add(1000, nil, []byte("v"), nil)
+		}
+		p, err := b.Finish()
+		require.NoError(t, err)
+		batch, _, err := record.Next(append([]byte(nil), p...))
+		require.NoError(t, err)
+		batch.Place(int64(10+5*i), 0)
+		log = append(log, batch.Bytes...)
+	}
+	_, err := newChunk(nil, 12, 25, log)
+	require.NoError(t, err)
+	for bit := range 64 {
+		for i := range 3 {
+			flipped := append([]byte(nil), log...)
+			flipped[i*len(log)/3+bit/8] ^= 0x80 >> (bit % 8)
+			ch, err := newChunk(nil, 12, 25, flipped)
+			if err == nil { // the first batch still has the position in it, and is all that there is no other to tell of: none here
+				t.Fatalf("bit %d of base offset %d: %+v", bit, i, ch)
+			}
+			require.ErrorIs(t, err, record.ErrCorrupt)
+		}
+	}
+	_, err = newChunk(nil, 12, 24, log)
+	require.ErrorIs(t, err, record.ErrCorrupt, "it reaches over what is visible")
+	_, err = newChunk(nil, 15, 25, log)
+	require.ErrorIs(t, err, record.ErrCorrupt, "the first batch lies below the position")
 }
 
 // The nodes are written by others: any bytes decode or are refused.

@@ -158,6 +158,42 @@ func TestManualCommitCommitsWhatWasProcessed(t *testing.T) {
 	require.Empty(t, x.owned())
 }
 
+// parallel-consumer 894: of records that are done out of order a commit takes what is before the first gap.
+func TestOutOfOrderCommitsEndBeforeTheFirstGap(t *testing.T) {
+	x := newWorld(t, 6, 1).up()
+	x.topic("t", 1)
+	x.produce("p", "t", 20, time.Millisecond)
+	x.run(2 * time.Second)
+	cfg := consumer.Config{Group: "g", ID: "c0", Coord: []string{"zk:2181"}, Topics: map[string]int{"t": 1}, SessionTimeout: x.session, OutOfOrder: true}
+	const path = "/consumers/g/offsets/t/0"
+	done := false
+	x.on("c0", func(m machine.Machine) {
+		amo := cfg
+		amo.Delivery = consumer.AtMostOnce
+		_, err := consumer.Join(m, amo)
+		require.ErrorContains(t, err, "want AtLeastOnce")
+
+		g, err := consumer.Join(m, cfg)
+		require.NoError(t, err)
+		var got []consumer.Message
+		for range 10 {
+			msg, err := g.Streams("t")[0].Next()
+			require.NoError(t, err)
+			got = append(got, msg)
+		}
+		for _, step := range []struct{ done, committed int64 }{{3, 0}, {1, 0}, {0, 2}, {0, 2}, {9, 2}, {2, 4}, {4, 5}, {5, 6}, {6, 7}, {8, 7}, {7, 10}} {
+			got[step.done].Done()
+			require.NoError(t, g.Commit())
+			require.EqualValues(t, step.committed, x.offsets[path], "record %d is done", step.done)
+		}
+		require.NoError(t, g.Close())
+		got[0].Done() // too late to matter
+		done = true
+	})
+	x.until(10*time.Second, "done", func() bool { return done })
+	require.EqualValues(t, 10, x.offsets[path])
+}
+
 // A commit whose answer got lost is settled before its partitions go to somebody else: written again afterwards it would be a commit of the last owner.
 func TestStalledCommitEndsBeforeTheRelease(t *testing.T) {
 	for seed := range uint64(20) {

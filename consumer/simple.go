@@ -186,7 +186,7 @@ func (r *Reader) fill() error {
 		return nil
 	}
 	s.m.Work(machine.Work{Summed: int64(len(got.RecordBatches))})
-	ch, err := newChunk(nil, r.position, got.RecordBatches)
+	ch, err := newChunk(nil, r.position, got.HighWatermark, got.RecordBatches)
 	if err != nil || ch == nil {
 		return err
 	}

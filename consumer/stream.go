@@ -37,7 +37,7 @@ const amoWindow = 100
 // Topic is the topic of the stream.
 func (s *Stream) Topic() string { return s.topic }
 
-// Next returns the next record; it blocks until there is one. Calling it says that the record it returned before is processed.
+// Next returns the next record; it blocks until there is one. Calling it says that the record it returned before is processed, unless Config.OutOfOrder leaves that to Message.Done.
 //
 // Errors: ErrClosed after Close; *CorruptError when a batch does not decode, again with every call until a Seek; what keeps a member out of its coordinator group for good.
 func (s *Stream) Next() (Message, error) {
@@ -72,30 +72,38 @@ func (s *Stream) Next() (Message, error) {
 				continue
 			}
 		}
-		// From the two checks to the hand-over there is no scheduling point: claim and lease hold at this very moment.
-		if !cur.live.Load() {
+		if g.cfg.OutOfOrder {
+			g.mu.Lock()
+		}
+		// From the checks to the hand-over there is no scheduling point: claim and lease hold at this very moment.
+		live, paused := cur.live.Load(), c.paused.Load()
+		if live && !paused && c.bond.holds() {
+			g.m.Trace(machine.Event{Kind: machine.ConsumerHanded, Subject: c.subject, Detail: g.id, A: r.Offset})
+			s.ready = false
+			s.working.Store(int64(g.m.Uptime()))
+			if g.cfg.OutOfOrder {
+				cur.open, cur.after = append(cur.open, r.Offset), r.Offset+1
+				g.mu.Unlock()
+			} else {
+				s.done, s.after = cur, r.Offset+1
+			}
+			return Message{Topic: c.topic, Partition: c.partition, Record: *r, stream: s, cursor: cur}, nil
+		}
+		if g.cfg.OutOfOrder {
+			g.mu.Unlock()
+		}
+		switch {
+		case !live:
 			g.m.Mark("mark/consumer/claim-ended-in-mid-chunk")
 			s.drop()
-			continue
-		}
-		if c.paused.Load() {
+		case paused:
 			s.setAside()
-			continue
-		}
-		if !c.bond.holds() {
-			if !c.bond.renew() {
-				g.m.Mark("mark/consumer/hand-over-waits-for-lease")
-				if err := s.awaitLease(cur); err != nil {
-					return Message{}, err
-				}
+		case !c.bond.renew():
+			g.m.Mark("mark/consumer/hand-over-waits-for-lease")
+			if err := s.awaitLease(cur); err != nil {
+				return Message{}, err
 			}
-			continue
 		}
-		g.m.Trace(machine.Event{Kind: machine.ConsumerHanded, Subject: c.subject, Detail: g.id, A: r.Offset})
-		s.ready = false
-		s.working.Store(int64(g.m.Uptime()))
-		s.done, s.after = cur, r.Offset+1
-		return Message{Topic: c.topic, Partition: c.partition, Record: *r}, nil
 	}
 }
 

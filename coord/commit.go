@@ -68,7 +68,7 @@ func (s *Server) step(batch []*request, letters []letter) error {
 func (s *Server) unfold(l *letter) error {
 	switch l.kind {
 	case letterRaft:
-		s.receive(l.message)
+		return s.receive(l.message)
 	case letterForward:
 		s.forwarded(l.body)
 	case letterAsk:

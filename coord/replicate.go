@@ -1,12 +1,14 @@
 package coord
 
 import (
+	"fmt"
 	"time"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 
 	"faultline/coord/replica"
+	"faultline/coord/tree"
 	"faultline/sim/machine"
 )
 
@@ -63,6 +65,9 @@ func (s *Server) replicate(r *recovered) error {
 	s.own, s.show = s.ownCommand, s.outcome
 	if s.alone() {
 		return nil
+	}
+	if s.hard.commit > s.log.last() {
+		return fmt.Errorf("%w: entries up to %d are committed, the last one here is %d", tree.ErrCorrupt, s.hard.commit, s.log.last())
 	}
 	var err error
 	s.node, err = newNode(s.id, s.log, s.applied)
@@ -127,21 +132,46 @@ func (s *Server) deserted(now time.Duration) bool {
 	return s.leader == 0 && now > s.since+2*s.cfg.TickTime || s.rounds.Overdue(now, 4*s.cfg.TickTime)
 }
 
-// receive takes a consensus message of another server.
-func (s *Server) receive(m *raftpb.Message) {
+// receive takes a consensus message of another server. An error says that this one must not go on, see forgot.
+func (s *Server) receive(m *raftpb.Message) error {
 	now := s.m.Uptime()
 	switch m.GetType() {
 	case raftpb.MsgVote, raftpb.MsgPreVote:
 		if s.elector.Leased(now) {
-			return
+			return nil
 		}
 	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
 		if m.GetTerm() >= s.hard.term {
 			s.elector.Heard(now)
+			if err := s.forgot(m); err != nil {
+				return err
+			}
 		}
 	}
 	// An error says that the message is of no use here: it is lost, as messages may be.
 	_ = s.raft().Step(m)
+	return nil
+}
+
+// forgot tells, by what the leader counts on, that this server does not have what it once acknowledged: its disk was replaced, restored or decayed, and who knows what else it promised. It may not
+// take part any more (and the library takes it for a bug of its own and panics): somebody must look.
+func (s *Server) forgot(m *raftpb.Message) error {
+	lost := func(what string, args ...any) error {
+		return fmt.Errorf("%w: server %d of %d does not have what it acknowledged: %s: a server that lost its disk must not rejoin under its number", tree.ErrCorrupt, s.id, len(s.cfg.Peers), fmt.Sprintf(what, args...))
+	}
+	switch m.GetType() {
+	case raftpb.MsgHeartbeat:
+		if m.GetCommit() > s.log.last() {
+			return lost("server %d counts on entries up to %d, the last one here is %d", m.GetFrom(), m.GetCommit(), s.log.last())
+		}
+	case raftpb.MsgApp:
+		for _, e := range m.GetEntries() {
+			if term, err := s.log.Term(e.GetIndex()); e.GetIndex() <= s.hard.commit && err == nil && term != e.GetTerm() {
+				return lost("entry %d, which is committed, is of term %d here and of term %d at server %d", e.GetIndex(), term, e.GetTerm(), m.GetFrom())
+			}
+		}
+	}
+	return nil
 }
 
 // raft is the library's state machine, for a call that may make it ask for something.

@@ -8,14 +8,23 @@ import (
 
 // The atlas: what the system promises to survive, and what a fault beyond that may take.
 //
-// A partition with one replica, and a coordination service of one server, have one good copy, on the disk of one machine. So what matters is
-// whether that disk gives back what it took. Where there are more copies the atlas takes no credit for them yet: a ruin of the leader's disk, or of any server of
-// the coordination service, frees as much as if it were the only one.
-//
 // Inside the atlas, in any number and order: processes and machines that die, stand still or run slowly, alone or a rack at a time; disks that fail an operation,
 // move fewer bytes, are slow, stall or are full; links that are cut, clogged, slow, lossy or reset; clocks that are off, drift (5% at most) or
-// jump; sessions that expire; machines that join, topics that grow. A record acknowledged with acks=all survives all of it, one
-// acknowledged with acks=1 all but a power loss and a failed flush, and every other invariant holds, as soon as the faults are over.
+// jump; sessions that expire; machines that join, topics that grow. Every invariant holds as soon as the faults are over, and a record acknowledged with acks=all survives. One acknowledged with acks=1
+// survives where there is one replica, all but a power loss and a failed flush; where there are several, as long as its leader stays.
+//
+// What a loss takes depends on what else holds the same:
+//
+//   - One copy. A partition with one replica acknowledges (acks=all) what is on its disk, and so does a coordination service of one server. No loss of page caches takes anything, a disk that does
+//     not give back what it took does.
+//   - Ensembles. A coordination server answers for nothing that is not on its disk. However many of them die, stand still or are cut off, nothing is lost; without a majority nothing
+//     moves, and goes on when the faults are over. A server that lost what was on its disk has forgotten its vote and entries that a majority counts on, and may help to elect a leader that does not
+//     have them. Raft survives that of no server, be it one of five: beyond.
+//   - Replicas. A record acknowledged with acks=all is in the page caches of min.insync.replicas brokers (M) at least, and need not be on any disk. So at most M-1 brokers of a partition at a time may
+//     have lost what they had not flushed (power loss, replaced disk, failing flush), each counted until it is in sync again. As long as one is counted, those whose process ended without closing its logs
+//     count as well: neither the broker nor the controller can tell one from the other. With M=1 none may. That more than M are in sync earns no credit: the leader may let them go at any moment.
+//     When the next one may strike depends on everything else that goes on. So a fault of a swarm in checked mode says "if: survivable", and the account ([Copies]) is asked as it strikes: it waits for
+//     its moment, or never comes. A disk may also be replaced then, of a broker that has no partition for itself alone.
 //
 // Beyond it, with what they take ([Ruin]):
 //
@@ -25,14 +34,15 @@ import (
 //	corruption                  Wire     what two machines say to each other, for only record batches carry a checksum
 //
 // On a broker this frees the promises about the partitions on that disk: that acknowledged records are there, at their offsets, in their order, and
-// come to every group. A log that lost its end gives its offsets out anew, and a group may skip or see again what lies below the old end. On the coordination
-// service's server it frees all that the registry holds: topics, committed offsets, sessions and owners. Disks of producers and consumers
+// come to every group. A log that lost its end gives its offsets out anew, and a group may skip or see again what lies below the old end. A partition with several replicas is freed as a whole by decay and lies, for the batches'
+// checksums cover neither offset nor leader epoch, and a follower goes by its leader's; and by a loss of too many copies; a replaced disk alone frees that copy and nothing else. On a coordination service's
+// server it frees all that the registry holds: topics, committed offsets, sessions and owners. Disks of producers and consumers
 // hold nothing. Corruption frees the offsets and places of all records, and the registry too when it hits a link to the coordination service.
 //
 // Beyond the atlas safety still holds. Nothing is handed to an application that nobody sent, and nothing with other bytes; no process panics; no
 // task hangs; a partition has one owner at a time, unless the registry was hit; and when the faults are over, everything that is not freed comes back.
 //
-// A swarm in checked mode (the default) stays inside. In overload mode it also draws from the families beyond. What a scenario file asks for is held against the
+// A swarm in checked mode (the default) stays inside. In overload mode it also draws from the families beyond, and asks no account. What a scenario file asks for is held against the
 // atlas fault by fault, as it strikes, so that an excuse exists for what was hit, from then on, and for nothing else.
 
 // Ruin is what a fault beyond the atlas may take from a machine that it hits.
@@ -147,6 +157,11 @@ func (s *Swarm) stay(env Env) []Wrong {
 
 // Survivable is the condition of a fault that strikes only where the system promises to survive it.
 const Survivable = "survivable"
+
+// takesCopies tells whether the fault may take a copy where there are several.
+func (f Fault) takesCopies(env Env) bool {
+	return f.Harm() != None && env.replicated() && slices.ContainsFunc(reachable(f.Target, env), func(m string) bool { return RoleOf(m) == "broker" })
+}
 
 // replicated tells whether some topic's partitions may have several replicas.
 func (env Env) replicated() bool {

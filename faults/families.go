@@ -277,15 +277,24 @@ func drawBrokers(d *drawer) []Fault {
 	return append(out, grow)
 }
 
+// holder is a machine whose disk is to be ruined: a broker, or now and then a server of an ensemble. The only server of a coordination service is spared, for its disk is all there is
+// of the registry.
+func (d *drawer) holder() string {
+	if len(d.env.Machines["coord"]) > 1 && d.rng.IntN(8) == 0 {
+		return d.one("coord")
+	}
+	return d.one("broker")
+}
+
 func drawRot(d *drawer) Fault {
-	f := hit(BitRot, d.one("broker"))
+	f := hit(BitRot, d.holder())
 	f.For, f.Probability = d.span(500*ms, 5*sc), quantity.Just(quantity.Percent(100<<d.rng.IntN(10))) // 0.01% to 5%
 	f.Path = []string{"", "*.log", "*.log", "*.index"}[d.rng.IntN(4)]
 	return f
 }
 
 func drawMisdirect(d *drawer) Fault {
-	f := hit(Misdirected, d.one("broker"))
+	f := hit(Misdirected, d.holder())
 	f.For = d.span(500*ms, 5*sc)
 	if d.rng.IntN(2) == 0 {
 		f.Count = quantity.Just(quantity.Count(1 + d.rng.IntN(3)))
@@ -297,7 +306,7 @@ func drawMisdirect(d *drawer) Fault {
 
 // drawLie lets a disk lie, and mostly the power fail while it does or soon after: without that nobody would notice.
 func drawLie(d *drawer) []Fault {
-	f := hit(LyingDisk, d.one("broker"))
+	f := hit(LyingDisk, d.holder())
 	if f.Kind == "" {
 		return nil
 	}
@@ -312,7 +321,7 @@ func drawLie(d *drawer) []Fault {
 }
 
 func drawReplace(d *drawer) Fault {
-	f := hit(ReplaceDisk, d.one("broker"))
+	f := hit(ReplaceDisk, d.holder())
 	f.For = d.span(200*ms, 3*sc)
 	return f
 }

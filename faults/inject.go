@@ -15,7 +15,8 @@ const (
 	Skipped = "skip"   // no machine to hit: not there, already down, a spare that nobody started
 	Instant = "strike" // it happens at once and has no end
 	LeftOut = "out"    // it would begin now, but was left out
-	Held    = "held"   // it would leave what the system survives, and is to strike only if it does not
+	Held    = "held"   // it would leave what the system survives, and waits for a moment at which it does not
+	Dropped = "drop"   // no such moment came
 )
 
 // Note tells of a phase of a fault.
@@ -80,7 +81,7 @@ func (p Plan) Schedule(c Clock, t Target, note func(Note), without ...int) *Inje
 				in.tell(n, LeftOut)
 				return
 			}
-			in.begin(f, n)
+			in.begin(f, n, f.At.V().D())
 		})
 	}
 	return in
@@ -117,7 +118,14 @@ func (in *Injection) HealAll() {
 	}
 }
 
-func (in *Injection) begin(f Fault, n Note) {
+// A fault that strikes only where it is survived looks so often, and so long, for its moment. Then it strikes at once, so a plan is at its hardest when it has to wait.
+const (
+	heldLook     = 50 * time.Millisecond
+	heldPatience = 3 * time.Second
+)
+
+// begin lets a fault strike at the time, which is its own or, when it was held back, a later one.
+func (in *Injection) begin(f Fault, n Note, at time.Duration) {
 	if in.healed {
 		return
 	}
@@ -136,7 +144,15 @@ func (in *Injection) begin(f Fault, n Note) {
 	harm, brokers := f.Harm(), in.brokers(hit)
 	copies := in.target.Copies()
 	if n.Short = copies.Short(harm, brokers); len(n.Short) > 0 && f.If == Survivable {
-		in.tell(n, Held)
+		waited := at - f.At.V().D()
+		if waited == 0 {
+			in.tell(n, Held)
+		}
+		if waited >= heldPatience {
+			in.tell(n, Dropped)
+		} else {
+			in.clock.At(at+heldLook, func() { in.begin(f, n, at+heldLook) })
+		}
 		return
 	}
 	effect := in.effects()[f.Kind]
@@ -156,7 +172,7 @@ func (in *Injection) begin(f Fault, n Note) {
 	a := &active{n, end}
 	in.active = append(in.active, a)
 	if d := in.length(f, hit); d > 0 {
-		in.clock.At(f.At.V().D()+d, func() { in.end(a, Ended) })
+		in.clock.At(at+d, func() { in.end(a, Ended) })
 	}
 }
 

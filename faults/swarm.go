@@ -128,7 +128,7 @@ func (s *Swarm) Generate(seed uint64, env Env) Plan {
 			d := &drawer{rng: sim.NewStream(seed, "swarm/"+family.Name, strconv.Itoa(i)), env: env, number: i}
 			at := d.between(from, max(from, to-time.Millisecond)).V()
 			for _, f := range family.draw(d) {
-				if mode.V() == "checked" && f.Harm() != None && env.replicated() {
+				if mode.V() == "checked" && f.takesCopies(env) {
 					f.If = Survivable
 				}
 				if f.At = quantity.Just(at + f.At.V()); f.Kind != "" && env.within(f.At.V()) {

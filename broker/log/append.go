@@ -114,6 +114,7 @@ func (l *Log) measure(batches []byte, isCopy bool) (records int, err error) {
 // place checks every batch and gives it its offsets, or checks those that a copy has. Call with appending.
 func (l *Log) place(batches []byte, base int64, o AppendOptions) (next, newest int64, err error) {
 	next, newest = base, -1
+	epoch := int32(-1)
 	for rest := batches; len(rest) > 0; {
 		var b record.Batch
 		if b, rest, err = record.Next(rest); err != nil {
@@ -134,6 +135,12 @@ func (l *Log) place(batches []byte, base int64, o AppendOptions) (next, newest i
 		if o.Copy && b.BaseOffset != next {
 			return 0, 0, fmt.Errorf("log %s: append a copy: %w: the batch begins at offset %d, the log ends at %d", l.subject, record.ErrInvalid, b.BaseOffset, next)
 		}
+		if latest := l.latest(); o.Copy && (b.LeaderEpoch > o.LeaderEpoch || b.LeaderEpoch < max(latest, epoch) && !b.IsGap()) {
+			// The CRC covers the epoch no more than the offset. One that the leader cannot have, or that goes back, was not written so.
+			return 0, 0, fmt.Errorf("log %s: append a copy: %w: the batch at offset %d is of leader epoch %d, what is before it of %d, and the leader leads in %d",
+				l.subject, record.ErrInvalid, next, b.LeaderEpoch, max(latest, epoch), o.LeaderEpoch)
+		}
+		epoch = max(epoch, b.LeaderEpoch)
 		if next > math.MaxInt64-int64(b.Count) {
 			return 0, 0, fmt.Errorf("log %s: append: %w: no offsets are left after %d", l.subject, record.ErrInvalid, next)
 		}
@@ -144,6 +151,13 @@ func (l *Log) place(batches []byte, base int64, o AppendOptions) (next, newest i
 		newest = max(newest, b.MaxTimestamp)
 	}
 	return next, newest, nil
+}
+
+// latest is the leader epoch of the last batch, -1: there is none, or it is not known.
+func (l *Log) latest() int32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.epochs.Latest()
 }
 
 // mustRoll says whether the append would make the active segment too large or too old. Call with appending.

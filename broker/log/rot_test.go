@@ -281,3 +281,64 @@ func TestErrorsOfEntryOperations(t *testing.T) {
 		require.Equal(t, found{good: int(s.end)}, s.readAll())
 	})
 }
+
+// Neither base offset nor leader epoch of a batch is covered by its CRC. A copy whose place cannot be is refused, and recovery takes nothing from there on.
+func TestACopyThatCannotBeIsRefused(t *testing.T) {
+	r := newRig(t, 1, Config{})
+	require.NoError(t, r.open(false))
+	_, err := r.append(r.batch(2, 10, 1000, record.None))
+	require.NoError(t, err)
+	for _, c := range []struct {
+		why         string
+		base        int64
+		epoch, lead int32
+		ok          bool
+	}{
+		{"behind a gap", 3, 7, 9, false},
+		{"at an offset that is taken", 1, 7, 9, false},
+		{"of an epoch before that of the last batch", 2, 6, 9, false},
+		{"of an epoch that its leader has not reached", 2, 10, 9, false},
+		{"where it belongs", 2, 8, 9, true},
+		{"of the epoch that is over by then", 4, 7, 9, false},
+	} {
+		b, _, err := record.Next(r.batch(2, 10, 2000, record.None))
+		require.NoError(t, err)
+		b.Place(c.base, c.epoch)
+		before := r.state().End
+		err = r.do(func() error {
+			_, err := r.log.Append(b.Bytes, AppendOptions{LeaderEpoch: c.lead, Copy: true})
+			return err
+		})
+		if c.ok {
+			require.NoError(t, err, c.why)
+			continue
+		}
+		require.ErrorIs(t, err, record.ErrInvalid, c.why)
+		require.Equal(t, before, r.state().End, c.why)
+	}
+}
+
+func TestRecoveryEndsWhereAnEpochGoesBack(t *testing.T) {
+	r := newRig(t, 1, Config{})
+	require.NoError(t, r.open(false))
+	for range 3 {
+		_, err := r.append(r.batch(2, 10, 1000, record.None))
+		require.NoError(t, err)
+	}
+	require.NoError(t, r.do(func() error {
+		f, err := r.m.Disk().Open(dir+"/"+segmentName(0, logSuffix), 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		size, err := f.Size()
+		if err != nil {
+			return err
+		}
+		_, err = machine.WriteFull(f, []byte{0, 0, 0, 6}, size/3*2+12) // of the third batch
+		return err
+	}))
+	r.crash()
+	require.NoError(t, r.open(false))
+	require.EqualValues(t, 4, r.state().End)
+}

@@ -22,7 +22,7 @@ import (
 // Of a topic with several replicas, appends are judged and that all readers find the same batches, not how fresh a read is: a leader that was deposed may answer with what was so before, until it
 // knows. After an unclean election nothing more of the log is verified.
 //
-// Beyond the atlas (oracle.Ruins): a log is verified up to the moment at which its broker's disk, or any wire, is ruined; znodes and committed offsets, unless the
+// Beyond the atlas (oracle.Ruins): a log is verified up to the moment at which its broker's disk, or any wire, is ruined, or, of several replicas, at which it is freed; znodes and committed offsets, unless the
 // registry is.
 type Oracle struct {
 	oracle.Findings
@@ -87,9 +87,13 @@ func (o *Oracle) Observe(e *history.Event) {
 		o.stopped(e)
 	case history.MachineRuined:
 		for _, p := range o.logs {
-			if o.promise.Ruins.Records() || o.promise.Ruins.Disk(e.Machine) && p.broker == e.Machine {
+			if o.promise.Ruins.Records() || o.promise.Ruins.Disk(e.Machine) && p.broker == e.Machine && !p.several {
 				p.ruin(e.At)
 			}
+		}
+	case history.PartitionRuined:
+		if p := o.partition(e.Topic + "/" + strconv.Itoa(int(e.Partition))); p.several {
+			p.ruin(e.At)
 		}
 	}
 }
@@ -117,7 +121,7 @@ func (o *Oracle) stopped(e *history.Event) {
 		case o.senders[e.Machine]:
 			p.Crashed()
 		case p.broker != "" && p.broker != e.Machine || !slices.Contains(o.promise.Brokers, e.Machine):
-		case e.Kind == history.MachineWiped:
+		case e.Kind == history.MachineWiped && !p.several:
 			p.ruin(e.At)
 		case e.Power:
 			p.MayLose(e.At)
@@ -130,7 +134,7 @@ func (o *Oracle) brokerTraced(e *history.Event) {
 	switch t.Kind {
 	case machine.LogOpened:
 		p := o.partition(t.Subject)
-		if p.broker = e.Machine; o.promise.Ruins.Disk(e.Machine) {
+		if p.broker = e.Machine; o.promise.Ruins.Disk(e.Machine) && !p.several {
 			p.ruin(e.At)
 		}
 	case machine.LogFailed:
@@ -192,7 +196,8 @@ func (o *Oracle) partition(place string) *partition {
 		p = &partition{Log: NewLog(place, &o.budget)}
 		p.several = o.promise.Replicated(topicOf(place))
 		p.crashed = o.senderGone
-		if o.promise.Ruins.Records() {
+		n, _ := strconv.ParseInt(place[strings.LastIndexByte(place, '/')+1:], 10, 32)
+		if o.promise.Ruins.Records() || p.several && o.promise.Ruins.Partition(topicOf(place), int32(n)) {
 			p.ruin(0)
 		}
 		o.logs[place] = p

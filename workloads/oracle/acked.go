@@ -12,7 +12,7 @@ import (
 // Verified: when such a record is acked, some leader had told that its offset is committed. At the end every one of them is read off the disk of the partition's leader: it is at its offset,
 // unless retention took it there, or compaction, because its key comes again (Compaction judges that).
 //
-// After an unclean election, where the topic allows it, what was acked before, or by a leader that did not know yet, may be gone and is not asked for. Beyond the atlas ([Ruins]) nothing is judged.
+// After an unclean election, where the topic allows it, what was acked before, or by a leader that did not know yet, may be gone and is not asked for. Beyond the atlas ([Ruins]) a partition that is freed is not judged.
 //
 // Not verified: topics with one replica, and the records' bytes (Delivery, the linearizability of appends).
 type Acknowledged struct {
@@ -33,7 +33,7 @@ type ackedAt struct {
 // NewAcknowledged judges the partitions that c follows on the disks that d watches.
 func NewAcknowledged(c *Cluster, d *Disks) *Acknowledged {
 	o := &Acknowledged{cluster: c, disks: d, acked: map[place][]ackedAt{}}
-	o.Free(c.promise.Ruins.Any)
+	o.Free(c.promise.Ruins.Records)
 	c.onGone = append(c.onGone, func(p *replicas) { delete(o.acked, p.place) })
 	return o
 }
@@ -63,7 +63,7 @@ func (o *Acknowledged) Observe(e *history.Event) {
 	}
 	at := place{e.Topic, e.Partition}
 	p := o.cluster.part(at)
-	if p.unclean > 0 {
+	if p.unclean > 0 || o.cluster.freed(p) {
 		return
 	}
 	if e.Offset >= p.told {
@@ -74,12 +74,12 @@ func (o *Acknowledged) Observe(e *history.Event) {
 
 // Finish reads every record that was acked.
 func (o *Acknowledged) Finish(end End) {
-	if end.Cut || end.Trouble != "" || o.cluster.promise.Ruins.Any() {
+	if end.Cut || end.Trouble != "" {
 		return
 	}
 	for _, p := range o.cluster.order {
 		s := o.cluster.state(p.place)
-		if s == nil || s.Leader < 0 || p.unclean > 0 {
+		if s == nil || s.Leader < 0 || p.unclean > 0 || o.cluster.freed(p) {
 			continue
 		}
 		l := o.disks.on(o.cluster.machineOf(s.Leader), p.place)

@@ -22,7 +22,10 @@ type Solitude struct {
 }
 
 // lone is what a broker told of a log.
-type lone struct{ end, hw int64 }
+type lone struct {
+	end, hw int64
+	epoch   int64 // in which it leads; none
+}
 
 // wait is a high watermark that is due.
 type wait struct {
@@ -89,13 +92,15 @@ func (o *Solitude) traced(e *history.Event) {
 	k := hosted{e.Machine, at}
 	l := o.logs[k]
 	if l == nil {
-		l = &lone{}
+		l = &lone{epoch: none}
 		o.logs[k] = l
 	}
 	switch t.Kind {
-	case machine.LogAppended, machine.LogOpened:
+	case machine.LogAppended:
 		l.end = t.B
 		return
+	case machine.LogOpened:
+		l.end, l.epoch = t.B, none
 	case machine.LogTruncated:
 		l.end = t.B
 	case machine.HighWatermark:
@@ -103,7 +108,7 @@ func (o *Solitude) traced(e *history.Event) {
 		o.drop(func(w *wait) bool { return w.hosted == k && w.upTo <= l.hw })
 		return
 	case machine.LeaderBegan:
-		l.hw = t.C
+		l.hw, l.epoch = t.C, t.A
 	}
 	o.drop(func(w *wait) bool { return w.hosted == k })
 }
@@ -120,7 +125,7 @@ func (o *Solitude) answered(e *history.Event) {
 			k := hosted{e.Machine, place{topic, int32(n)}}
 			now := o.cluster.state(k.place)
 			l := o.logs[k]
-			if len(s.ISR) != 1 || s.ISR[0].ID != s.Leader || o.cluster.machineOf(s.Leader) != e.Machine || now == nil || now.LeaderEpoch != s.LeaderEpoch || !sameMembers(now, &s) || l == nil || l.end <= l.hw {
+			if len(s.ISR) != 1 || s.ISR[0].ID != s.Leader || o.cluster.machineOf(s.Leader) != e.Machine || now == nil || now.LeaderEpoch != s.LeaderEpoch || !sameMembers(now, &s) || l == nil || l.epoch != int64(s.LeaderEpoch) || l.end <= l.hw {
 				continue
 			}
 			o.waits = append(o.waits, wait{k, l.end, e.At})

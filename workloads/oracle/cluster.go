@@ -22,8 +22,8 @@ type Cluster struct {
 	order   []*replicas
 
 	onDecided []func(e *history.Event, p *replicas, was, now *PartitionState) // the registry has another state; was nil: the first
-	onBegan   []func(e *history.Event, p *replicas)                           // a leader begins
-	onTold    []func(e *history.Event, p *replicas, leader bool)              // a broker tells a high watermark
+	onBegan   []func(e *history.Event, p *replicas)                           // a leader begins, unless the partition is freed
+	onTold    []func(e *history.Event, p *replicas, leader bool)              // a broker tells a high watermark, unless the partition is freed
 	onGone    []func(p *replicas)                                             // the topic was deleted
 }
 
@@ -49,6 +49,9 @@ type replicas struct {
 func NewCluster(p *Promise) *Cluster {
 	return &Cluster{promise: p, reg: newRegistry(), brokers: map[int32]*enrolled{}, started: map[string]time.Duration{}, parts: map[place]*replicas{}}
 }
+
+// freed tells whether nothing is promised any more of what the partition holds, see [Ruins].
+func (c *Cluster) freed(p *replicas) bool { return c.promise.Ruins.of(p.place) }
 
 // part returns the partition, or nil when its topic has one replica.
 func (c *Cluster) part(at place) *replicas {
@@ -86,7 +89,9 @@ func (c *Cluster) Observe(e *history.Event) {
 	case machine.LeaderBegan:
 		if p := c.bySubject(t.Subject); p != nil {
 			for _, fn := range c.onBegan {
-				fn(e, p)
+				if !c.freed(p) {
+					fn(e, p)
+				}
 			}
 			p.told = max(p.told, t.C)
 			if t.A >= p.epoch { // one that hears late of its election is past already
@@ -96,7 +101,9 @@ func (c *Cluster) Observe(e *history.Event) {
 	case machine.HighWatermark:
 		if p := c.bySubject(t.Subject); p != nil {
 			for _, fn := range c.onTold {
-				fn(e, p, t.C == 1)
+				if !c.freed(p) {
+					fn(e, p, t.C == 1)
+				}
 			}
 			if t.C == 1 {
 				p.told = max(p.told, t.A)

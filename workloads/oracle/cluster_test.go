@@ -49,6 +49,17 @@ func TestWatermarks(t *testing.T) {
 	t.Run("what an earlier life deleted goes before the log is open", func(t *testing.T) {
 		silent(t, w(), begin+"\nb1#2 log.deleted t/0 - 0 4; b1#2 log.opened t/0 - 4 5 0; b1#2 log.committed t/0 - 4 -1 0")
 	})
+	t.Run("what was told a while ago is written down", func(t *testing.T) {
+		again := "b2#2 log.opened t/0 - 0 5 0; b2#2 log.committed t/0 - "
+		long := begin + "\n+4s; b2 log.committed t/0 - 5 0 0; crash b2; "
+		silent(t, w(), long+again+"3 -1 0")
+		fires(t, w(), HighMark, "but it told 3 at least 3s before", long+again+"2 -1 0")
+		silent(t, w(), long+"b2#2 log.opened t/0 - 0 2 0; b2#2 log.committed t/0 - 2 -1 0")
+		silent(t, w(), begin+"\n+2s; crash b2; "+again+"0 -1 0")
+		silent(t, w(), begin+"\n+2s; pause b2; +2s; resume b2; crash b2; "+again+"0 -1 0")
+		silent(t, w(), begin+"\n+2s; fault 1 fault: disk-stall; +1s; healed 1 fault: disk-stall; +1s; crash b2; "+again+"0 -1 0")
+		silent(t, w(), begin+"\n+4s; crash b2; wipe b2; "+again+"0 -1 0")
+	})
 	t.Run("a restarted log takes it along", func(t *testing.T) {
 		restarted := begin + "\nb3 log.truncated t/0 - 5 9\n"
 		silent(t, w(), restarted+"b3 log.committed t/0 - 9 0 0; b3 log.appended t/0 - 9 10")
@@ -214,6 +225,14 @@ func TestAgreement(t *testing.T) {
 		x.write(3, "0a")
 		x.tell("b1 log.committed t/0 - 1 0 1; b1 log.committed t/0 - 2 0 1")
 		x.fires(Match, "b3, which is in sync, differs: it ends at 1, and should reach 2")
+	})
+	t.Run("an eligible replica lacks what is committed", func(t *testing.T) {
+		x := newTrio(t, -1)
+		x.write(1, "0a", "0b")
+		x.write(2, "0a", "0b")
+		x.write(3, "0a")
+		x.tell(strings.Replace(leads(1, 0, 1, 2), `"controller_epoch"`, `"elr":[{"id":3,"epoch":1}],"controller_epoch"`, 1) + "b1 log.committed t/0 - 1 0 1; b1 log.committed t/0 - 2 0 1")
+		x.fires(Match, "b3, which is eligible, differs: it ends at 1, and should reach 2")
 	})
 	t.Run("one that is not in sync may lack it, while the run goes on", func(t *testing.T) {
 		x := newTrio(t, -1)

@@ -12,7 +12,7 @@ import (
 // beyond its own. (A deposed leader, and a new one that has not heard of everybody yet, may show less.)
 //
 // Not verified: that what is handed over is not replaced by other records (the linearizability of appends, Agreement); topics with one replica (Unflushed). Beyond the
-// atlas ([Ruins]) nothing is judged.
+// atlas ([Ruins]) a partition that is freed is not judged.
 type Uncommitted struct {
 	Findings
 	cluster *Cluster
@@ -21,7 +21,7 @@ type Uncommitted struct {
 // NewUncommitted judges the partitions that c follows.
 func NewUncommitted(c *Cluster) *Uncommitted {
 	o := &Uncommitted{cluster: c}
-	o.Free(c.promise.Ruins.Any)
+	o.Free(c.promise.Ruins.Records)
 	return o
 }
 
@@ -43,7 +43,7 @@ func (o *Uncommitted) Observe(e *history.Event) {
 		for j := range t.Partitions {
 			f := &t.Partitions[j]
 			p := o.cluster.parts[place{t.Topic, f.Partition}]
-			if p == nil || f.ErrorCode != 0 {
+			if p == nil || f.ErrorCode != 0 || o.cluster.freed(p) {
 				continue
 			}
 			end := int64(0)

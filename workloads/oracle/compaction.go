@@ -24,7 +24,8 @@ import (
 // Verified when a leader begins, when a replica joins those in sync, and at the end for every open replica: of each key it has the last record that was committed below its high watermark as any leader told it, or a later one; a tombstone may be gone if nothing is left
 // that it supersedes. At the end, below the leader's high watermark: what two replicas have at the same offset is the same record.
 //
-// After an unclean election, where the topic allows it, the table of last records begins anew. Beyond the atlas ([Ruins]) nothing is judged.
+// After an unclean election, where the topic allows it, the table of last records begins anew. Beyond the atlas ([Ruins]) a partition that is freed is not judged, and
+// none once a disk or a wire was ruined.
 //
 // Not verified: that there is compaction at all; how long a tombstone stays once its batch says until when, beyond that (the policy's time is not held against what the batch says); a replica that lagged longer
 // than tombstones stay may have an old value of a key whose tombstone it never saw.
@@ -61,7 +62,7 @@ type stored struct {
 // NewCompaction judges the topics that are compacted, on the disks that d watches. c may be nil when no topic has several replicas.
 func NewCompaction(c *Cluster, d *Disks) *Compaction {
 	o := &Compaction{cluster: c, disks: d, tables: map[place]*table{}}
-	o.Free(d.promise.Ruins.Any)
+	o.Free(d.promise.Ruins.Spoilt)
 	d.onCompact = append(d.onCompact, o.compacts)
 	d.onVisible = append(d.onVisible, func(l *diskLog, end int64) {
 		if !l.replicated {
@@ -105,9 +106,13 @@ func (o *Compaction) table(p place) *table {
 	return t
 }
 
-// judges tells whether the topic is compacted and there.
-func (o *Compaction) judges(topic string) bool {
-	return o.disks.promise.Compacts(topic) && !o.disks.deleted[topic] && !o.disks.promise.Ruins.Any()
+// follows tells whether the topic is compacted and there, judges whether anything is promised of the partition besides.
+func (o *Compaction) follows(topic string) bool {
+	return o.disks.promise.Compacts(topic) && !o.disks.deleted[topic]
+}
+
+func (o *Compaction) judges(p place) bool {
+	return o.follows(p.topic) && !o.disks.promise.Ruins.Spoilt() && !(o.disks.promise.Replicated(p.topic) && o.disks.promise.Ruins.of(p))
 }
 
 // read calls fn for the records of batches, and returns the offset behind the last batch; wrong says what is in the way.
@@ -186,11 +191,15 @@ func (o *Compaction) shown(l *diskLog) int64 {
 
 // compacts compares the segment that comes with those that go.
 func (o *Compaction) compacts(l *diskLog, e *history.Event) {
-	if !o.judges(l.topic) || !l.open {
+	if !o.follows(l.topic) || !l.open {
 		return
 	}
 	from, to := e.Trace.A, e.Trace.B
+	judged := o.judges(l.place) // what goes is noted in any case: Delivery asks
 	tell := func(format string, args ...any) {
+		if !judged {
+			return
+		}
 		o.Violate(e.At, Retain, "%s on %s is compacted from %d to %d: %s", l.place, l.on.machine, from, to-1, fmt.Sprintf(format, args...))
 	}
 	live := l.live()
@@ -269,7 +278,7 @@ func (o *Compaction) compacts(l *diskLog, e *history.Event) {
 
 // committed takes into the table what is committed from now on, as the log that says so has it.
 func (o *Compaction) committed(l *diskLog, to int64) {
-	if l == nil || !o.judges(l.topic) {
+	if l == nil || !o.judges(l.place) {
 		return
 	}
 	t := o.table(l.place)
@@ -318,7 +327,7 @@ func (o *Compaction) committed(l *diskLog, to int64) {
 
 // began looks whether a new leader has the last record of each key.
 func (o *Compaction) began(e *history.Event, p *replicas) {
-	if !o.judges(p.topic.Name) {
+	if !o.judges(p.place) {
 		return
 	}
 	t := o.table(p.place)
@@ -336,7 +345,7 @@ func (o *Compaction) began(e *history.Event, p *replicas) {
 
 // decided looks whether who joins the in-sync replicas has the last record of each key.
 func (o *Compaction) decided(e *history.Event, p *replicas, was, now *PartitionState) {
-	if was == nil || !o.judges(p.topic.Name) {
+	if was == nil || !o.judges(p.place) {
 		return
 	}
 	for _, m := range now.ISR {
@@ -395,7 +404,7 @@ func (o *Compaction) Finish(end End) {
 		return
 	}
 	for _, t := range o.order {
-		if !o.judges(t.topic) {
+		if !o.judges(t.place) {
 			continue
 		}
 		var lead *diskLog

@@ -33,7 +33,8 @@ import (
 // new leader's high watermark on, and offsets are given out anew.
 //
 // Beyond the atlas ([Ruins]): a log on a ruined disk may lose any record that was sent before the ruin was over, and give its offset out anew; that a group
-// skips or repeats such offsets is then no violation. What is sent later is owed again, unless the broker refuses to open the log. On a wire that changes bytes nothing is owed. Always held against the run:
+// skips or repeats such offsets is then no violation. What is sent later is owed again, unless the broker refuses to open the log. Of a partition with several replicas nothing is owed
+// from the moment on at which it is freed, and nothing is freed by what happens to one of its disks. On a wire that changes bytes nothing is owed. Always held against the run:
 // what is processed was sent, byte for byte, to that topic unless a wire changes bytes.
 //
 // Not verified: who is the owner (Ownership), commits (Offsets), that retention deletes only what it may (RET), that logs keep what
@@ -107,7 +108,7 @@ func (d *Delivery) Observe(e *history.Event) {
 		d.gone(e)
 		if e.Power {
 			d.lose(e.Machine, func(p *partLog) {
-				took := d.promise.Ruins.Took(e.Machine)
+				took := !p.several && d.promise.Ruins.Took(e.Machine)
 				if p.lose(e.At, took, p.sure); took {
 					p.sure = math.MaxInt64
 				}
@@ -115,16 +116,21 @@ func (d *Delivery) Observe(e *history.Event) {
 		}
 	case history.MachineWiped:
 		d.lose(e.Machine, func(p *partLog) {
+			if p.several {
+				return // there are other copies, or it is freed
+			}
 			p.lose(e.At, true, 0)
 			p.start, p.end, p.visible, p.sure = 0, 0, none, math.MaxInt64
 		})
 	case history.MachineRuined:
 		switch e.Text {
 		case "bytes":
-			d.lose(e.Machine, func(p *partLog) { p.lose(forever, true, 0) })
+			d.lose(e.Machine, func(p *partLog) { p.decay() })
 		case "flushes":
 			d.lose(e.Machine, func(p *partLog) { p.sure = min(p.sure, max(p.visible, 0)) })
 		}
+	case history.PartitionRuined:
+		d.ruin(e.Topic, e.Partition)
 	case history.MachineMended:
 		if !d.promise.Ruins.Decays(e.Machine) {
 			d.lose(e.Machine, func(p *partLog) { p.mend(e.At) })

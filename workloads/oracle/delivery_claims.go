@@ -376,7 +376,9 @@ func (d *Delivery) owes(s *seatLog) bool {
 }
 
 // unopened reports whether the broker may refuse to open the log, and has not opened it.
-func (d *Delivery) unopened(p *partLog) bool { return p.closed && d.promise.Ruins.Hurt(p.broker) }
+func (d *Delivery) unopened(p *partLog) bool {
+	return p.freed || p.closed && d.promise.Ruins.Hurt(p.broker)
+}
 
 // missing shows the records that are owed and did not come, until fn returns false.
 func (d *Delivery) missing(s *seatLog, fn func(offset int64, e *entry) bool) {

@@ -33,6 +33,7 @@ type partLog struct {
 	closed  bool   // its process stopped, and no later one opened it
 	several bool   // replicas
 	unclean bool   // the next leader need not have what was committed
+	freed   bool   // of several replicas: nothing is owed any more
 	start   int64
 	end     int64 // log end offset
 	visible int64 // first offset that consumers may not see; none: not known
@@ -99,6 +100,9 @@ func (d *Delivery) part(t *topicLog, partition int32) *partLog {
 		p = &partLog{place: place{t.name, partition}, number: d.marks, topic: t, visible: none, sure: math.MaxInt64, several: d.promise.Replicated(t.name)}
 		d.marks++
 		t.parts[partition] = p
+		if d.promise.Ruins.of(p.place) {
+			d.ruin(t.name, partition)
+		}
 		for i := range d.promise.Groups {
 			if g := &d.promise.Groups[i]; g.reads(t.name) {
 				d.newSeat(g, p)
@@ -154,7 +158,7 @@ func (d *Delivery) logged(e *history.Event) {
 	}
 	if p.broker != e.Machine {
 		if p.broker = e.Machine; d.promise.Ruins.Decays(p.broker) {
-			p.lose(forever, true, 0)
+			p.decay()
 		}
 	}
 	switch t.Kind {
@@ -235,7 +239,19 @@ func (d *Delivery) moved(e *history.Event, p *partLog) {
 	}
 	p.broker, p.closed = e.Machine, false
 	p.visible = max(p.visible, t.C)
-	if d.promise.Ruins.Decays(p.broker) {
+}
+
+// ruin frees a partition with several replicas.
+func (d *Delivery) ruin(topic string, partition int32) {
+	if p := d.part(d.topic(topic), partition); p.several && !p.freed {
+		p.freed = true
+		p.lose(forever, true, 0)
+	}
+}
+
+// decay notes that the only copy of the log may lose anything at any time. Several are freed as a whole.
+func (p *partLog) decay() {
+	if !p.several {
 		p.lose(forever, true, 0)
 	}
 }
@@ -319,7 +335,7 @@ func (p *partLog) ends() int64 { return max(p.end, p.visible, p.entries.end()) }
 // mend notes that nothing more is lost.
 func (p *partLog) mend(at time.Duration) {
 	for i := range p.losses {
-		if l := &p.losses[i]; l.at == forever && l.old == "" {
+		if l := &p.losses[i]; l.at == forever && l.old == "" && !p.freed {
 			l.at, l.below = at, p.ends()
 		}
 	}

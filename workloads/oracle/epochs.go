@@ -18,7 +18,8 @@ import (
 //
 // Verified of brokers: a leader epoch has one leader, which begins it once in a life, and not again after a power loss, unless its log was closed regularly before; a controller epoch has one controller.
 //
-// Not verified: who sent a transaction, that the decision was a good one (Acknowledged, Agreement). Once the registry is ruined nothing is judged.
+// Not verified: who sent a transaction, that the decision was a good one (Acknowledged, Agreement). Once the registry is ruined nothing is judged, and of a partition
+// that is freed not what a leader that lost its tail does: it may not know.
 type Epochs struct {
 	Findings
 	cluster    *Cluster
@@ -123,7 +124,7 @@ func (o *Epochs) decided(e *history.Event, p *replicas, was, now *PartitionState
 		if now.Leader >= 0 && i < 0 {
 			tell("has its leader %d not in sync", now.Leader)
 		}
-		if joins(was, now) && now.Leader >= 0 && i >= 0 {
+		if joins(was, now) && now.Leader >= 0 && i >= 0 && !o.cluster.freed(p) {
 			if b := o.cluster.brokers[now.Leader]; b != nil && b.registered >= 0 && b.cleanSince > now.ISR[i].Epoch {
 				tell("is changed by its leader %d, which became one with registration %d and has lost its tail since, by registration %d", now.Leader, now.ISR[i].Epoch, b.cleanSince)
 			}

@@ -32,7 +32,7 @@ import (
 //     what was acked before, as far as Delivery owes it: a group that stands still is told with the place where it stands.
 //
 // Beyond the atlas ([Ruins]): a server whose disk decayed or lost what was flushed may end with any error, stay down or keep logs closed. One whose disk was replaced
-// comes back. With the registry ruined only panics and worlds that do not go on are told. Everything else holds.
+// comes back. A partition that is freed need not find a leader, or its replicas each other. With the registry ruined only panics and worlds that do not go on are told. Everything else holds.
 //
 // Not verified: which records are missing (Delivery), how fast things are before the heal (Budget).
 type Liveness struct {
@@ -283,7 +283,7 @@ func (l *Liveness) closed() []string {
 
 // astray says what a partition with several replicas lacks, "": nothing.
 func (l *Liveness) astray(at place, replicas []string) string {
-	if len(replicas) < 2 {
+	if len(replicas) < 2 || l.promise.Ruins.of(at) {
 		return ""
 	}
 	leader := l.reg.leader(at)

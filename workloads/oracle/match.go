@@ -10,8 +10,8 @@ import (
 
 // Agreement judges whether the replicas of a partition hold the same (MATCH), and whether what is committed stays (DUR), by the bytes on the brokers' disks.
 //
-// Verified, when a leader of the registry's epoch moves the high watermark (HW): it has the batches below, and so has every in-sync replica of the registry that did not
-// lose its tail since it became one; with the same bytes and leader epochs. Each batch is read once on each disk.
+// Verified, when a leader of the registry's epoch moves the high watermark (HW): it has the batches below, and so has every in-sync and every eligible replica of the registry
+// that did not lose its tail since it became one; with the same bytes and leader epochs. Each batch is read once on each disk.
 //
 // When a leader begins in a clean election: its log has every batch that was below a HW before (DUR). And the registry names no leader that was neither in sync nor eligible, unless the topic
 // allows that.
@@ -23,7 +23,7 @@ import (
 //
 // Bytes are compared by length, number of records, times and CRC-32C, which is checked against the bytes when they are read.
 //
-// After an unclean election, where the topic allows it, what the new leader does not have counts as never committed. Beyond the atlas ([Ruins]): once any disk or wire was ruined nothing is
+// After an unclean election, where the topic allows it, what the new leader does not have counts as never committed. Beyond the atlas ([Ruins]) a partition that is freed is not
 // judged.
 //
 // Not verified: while the run goes on, replicas that are not in sync; of logs that are compacted, more than what is new when a high watermark moves: replicas differ by what is compacted, record by record
@@ -59,7 +59,7 @@ type cursor struct {
 // NewAgreement judges the partitions that c follows on the disks that d watches.
 func NewAgreement(c *Cluster, d *Disks) *Agreement {
 	o := &Agreement{cluster: c, disks: d, ledgers: map[*replicas]*ledger{}}
-	o.Free(c.promise.Ruins.Any)
+	o.Free(c.promise.Ruins.Records)
 	c.onDecided = append(c.onDecided, o.decided)
 	c.onBegan = append(c.onBegan, o.began)
 	c.onTold = append(c.onTold, o.told)
@@ -88,7 +88,7 @@ func (o *Agreement) ledger(p *replicas) *ledger {
 // told compares what a leader commits.
 func (o *Agreement) told(e *history.Event, p *replicas, leader bool) {
 	s := o.cluster.state(p.place)
-	if !leader || s == nil || int64(s.LeaderEpoch) != e.Trace.B || o.cluster.promise.Ruins.Any() {
+	if !leader || s == nil || int64(s.LeaderEpoch) != e.Trace.B {
 		return
 	}
 	g := o.ledger(p)
@@ -111,17 +111,25 @@ func (o *Agreement) told(e *history.Event, p *replicas, leader bool) {
 		o.tell(g, e, Match, "%s leads %s and told that what lies below %d is committed, but its log has batches from %d to %d only", e.Machine, p.place, to, from, reached)
 		return
 	}
-	for _, m := range s.ISR {
+	for i, m := range slices.Concat(s.ISR, s.ELR) {
 		name, ok := o.cluster.intact(m)
 		f := o.disks.on(name, p.place)
 		if !ok || f == nil || f == l || !f.open || f.cutting {
 			continue
 		}
 		if why := differ(fresh, o.between(g, f, from, to), from, to); why != "" {
-			o.tell(g, e, Match, "%s leads %s and told that what lies below %d is committed, but %s, which is in sync, differs: %s", e.Machine, p.place, to, name, why)
+			o.tell(g, e, Match, "%s leads %s and told that what lies below %d is committed, but %s, which is %s, differs: %s", e.Machine, p.place, to, name, rank(i, s), why)
 		}
 	}
 	g.batches = append(g.batches, fresh...)
+}
+
+// rank says what the member is, counted through those in sync and then those eligible.
+func rank(i int, s *PartitionState) string {
+	if i < len(s.ISR) {
+		return "in sync"
+	}
+	return "eligible"
 }
 
 // tell notes a violation, once a partition until its next leader.
@@ -145,7 +153,7 @@ func (o *Agreement) began(e *history.Event, p *replicas) {
 	g := o.ledger(p)
 	g.told = false
 	l := o.disks.on(e.Machine, p.place)
-	if l == nil || o.cluster.promise.Ruins.Any() || e.Trace.A < p.epoch {
+	if l == nil || e.Trace.A < p.epoch {
 		return
 	}
 	if p.topic.Compact {
@@ -187,7 +195,7 @@ func (o *Agreement) lacks(l *diskLog, committed []logBatch) (n int, why string) 
 
 // decided judges who the registry says leads and who is in sync.
 func (o *Agreement) decided(e *history.Event, p *replicas, was, now *PartitionState) {
-	if was == nil || o.cluster.promise.Ruins.Any() {
+	if was == nil || o.cluster.freed(p) {
 		return
 	}
 	if was.Unclean(now) && !p.topic.Unclean {
@@ -286,12 +294,12 @@ func (b logBatch) String() string {
 
 // Finish compares all replicas.
 func (o *Agreement) Finish(end End) {
-	if end.Cut || end.Trouble != "" || o.cluster.promise.Ruins.Any() {
+	if end.Cut || end.Trouble != "" {
 		return
 	}
 	for _, p := range o.cluster.order {
 		s := o.cluster.state(p.place)
-		if s == nil || s.Leader < 0 || p.topic.Compact {
+		if s == nil || s.Leader < 0 || p.topic.Compact || o.cluster.freed(p) {
 			continue
 		}
 		lead := o.disks.on(o.cluster.machineOf(s.Leader), p.place)

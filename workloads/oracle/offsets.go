@@ -72,7 +72,8 @@ type commit struct {
 type extent struct {
 	start, end int64
 	broker     string
-	ruined     bool // its disk was: it may give offsets out anew
+	ruined     bool // its disk was, or it is freed: it may give offsets out anew
+	several    bool // replicas
 }
 
 // NewOffsets makes the oracle. disk may be nil: then the brokers' own events say where a log starts.
@@ -108,6 +109,12 @@ func (o *Offsets) Observe(e *history.Event) {
 		o.recalled(e)
 	case history.MachineWiped:
 		o.ruin(e.Machine)
+	case history.PartitionRuined:
+		subject := place{e.Topic, e.Partition}.String()
+		if o.logs[subject] == nil {
+			o.logs[subject] = &extent{several: true}
+		}
+		o.logs[subject].ruined = true
 	case history.MachineRuined:
 		if e.Text == "bytes" {
 			o.ruin(e.Machine)
@@ -134,16 +141,17 @@ func (o *Offsets) traced(e *history.Event) {
 	case machine.LogAppended, machine.LogOpened, machine.LogDeleted, machine.LogTruncated:
 		l := o.logs[t.Subject]
 		if l == nil {
-			l = &extent{}
+			at, _ := parsePlace(t.Subject)
+			l = &extent{several: o.promise.Replicated(at.topic), ruined: o.promise.Ruins.of(at)}
 			o.logs[t.Subject] = l
 		}
 		if l.broker != e.Machine {
 			l.broker = e.Machine
-			l.ruined = l.ruined || o.promise.Ruins.Decays(e.Machine)
+			l.ruined = l.ruined || !l.several && o.promise.Ruins.Decays(e.Machine)
 		}
 		switch t.Kind {
 		case machine.LogOpened:
-			if o.promise.Replicated(topicOf(t.Subject)) {
+			if l.several {
 				l.end = max(l.end, t.B)
 			} else {
 				l.start, l.end = t.A, t.B
@@ -151,7 +159,7 @@ func (o *Offsets) traced(e *history.Event) {
 		case machine.LogDeleted:
 			l.start = max(l.start, t.B)
 		case machine.LogTruncated:
-			if !o.promise.Replicated(topicOf(t.Subject)) {
+			if !l.several {
 				l.end = t.B
 			}
 		default:
@@ -264,7 +272,7 @@ func (o *Offsets) decided(topic string, now []PartitionState) {
 		if i < len(was) && was[i].Unclean(&now[i]) {
 			subject := place{topic, int32(i)}.String()
 			if o.logs[subject] == nil {
-				o.logs[subject] = &extent{}
+				o.logs[subject] = &extent{several: true}
 			}
 			o.logs[subject].ruined = true
 		}
@@ -274,7 +282,7 @@ func (o *Offsets) decided(topic string, now []PartitionState) {
 // ruin notes that the logs on a machine may give offsets out anew.
 func (o *Offsets) ruin(machine string) {
 	for _, l := range o.logs {
-		l.ruined = l.ruined || l.broker == machine
+		l.ruined = l.ruined || !l.several && l.broker == machine
 	}
 }
 

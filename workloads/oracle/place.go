@@ -128,10 +128,4 @@ func parseOffset(data string) (int64, bool) {
 	return n, err == nil
 }
 
-// topicOf is the topic of "t/p".
-func topicOf(subject string) string {
-	topic, _, _ := strings.Cut(subject, "/")
-	return topic
-}
-
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -2,8 +2,10 @@ package oracle
 
 import (
 	"math"
+	"slices"
 	"time"
 
+	"faultline/sim/machine"
 	"faultline/workloads/history"
 )
 
@@ -13,6 +15,8 @@ import (
 //   - a broker's disk that decays (bytes), lost what was flushed (flushes, from the next power loss on) or was replaced frees the logs on it: which records they hold, at
 //     which offsets, and what follows from that for the groups; and the broker may refuse to start, or to open a log, on what it finds there. It does not free other brokers'
 //     logs, nor who owns what, nor that what is handed over was sent, with these bytes;
+//   - a partition with several replicas is freed as a whole by a fault that takes more of its copies than the system survives, or that lets one of them decay or lie: then nobody can
+//     tell which copy is right. A replica that is merely gone, by a replaced disk too, frees nothing as long as enough are left;
 //   - a wire that changes bytes frees offsets and places of all records, for any request may ask for something else than was meant;
 //   - a ruined disk of the coordination service, or such a wire to it, frees all that the registry holds. What is left then: nothing that nobody sent or
 //     with other bytes is handed over, nothing panics, nothing hangs.
@@ -21,6 +25,8 @@ import (
 type Ruins struct {
 	coord    map[string]bool
 	machines map[string]*ruined
+	parts    map[place]bool    // with several replicas, that are freed
+	ids      map[string]string // machine -> id of the broker there
 	records  bool
 	registry bool
 	took     string // machine whose flushed bytes the latest event may have taken
@@ -39,7 +45,7 @@ const forever = time.Duration(math.MaxInt64)
 
 // NewRuins knows of no ruin yet.
 func NewRuins(p *Promise) *Ruins {
-	r := &Ruins{coord: map[string]bool{}, machines: map[string]*ruined{}}
+	r := &Ruins{coord: map[string]bool{}, machines: map[string]*ruined{}, parts: map[place]bool{}, ids: map[string]string{}}
 	for _, m := range p.Coord {
 		r.coord[m] = true
 	}
@@ -51,6 +57,12 @@ func (r *Ruins) Observe(e *history.Event) {
 	r.took = ""
 	switch e.Kind {
 	case history.MachineRuined, history.MachineMended, history.MachineWiped:
+	case history.PartitionRuined:
+		r.parts[place{e.Topic, e.Partition}] = true
+		return
+	case history.Traced:
+		r.traced(&e.Trace, e.Machine)
+		return
 	case history.MachineCrashed:
 		if m := r.machines[e.Machine]; m != nil && e.Power && m.exposed {
 			r.took = e.Machine
@@ -91,8 +103,39 @@ func (r *Ruins) Observe(e *history.Event) {
 	m.exposed = m.exposed || len(m.flushes) > 0
 }
 
+// traced follows which partitions come to a broker whose disk is ruined already.
+func (r *Ruins) traced(t *machine.Event, on string) {
+	switch t.Kind {
+	case machine.BrokerUp:
+		r.ids[on] = itoa(t.A)
+	case machine.ZnodeCreated, machine.ZnodeSet:
+		topic, ok := parseName(t.Subject, topicsRoot)
+		if !ok || len(r.machines) == 0 {
+			return
+		}
+		for p, replicas := range parseTopic(t.Detail) { // order: no matter
+			for name, m := range r.machines {
+				if m.hurt && len(replicas) > 1 && slices.Contains(replicas, r.ids[name]) {
+					r.parts[place{topic, p}] = true
+				}
+			}
+		}
+	}
+}
+
 // Any tells whether anything was ever ruined.
-func (r *Ruins) Any() bool { return r != nil && (len(r.machines) > 0 || r.records) }
+func (r *Ruins) Any() bool { return r != nil && (len(r.machines) > 0 || len(r.parts) > 0 || r.records) }
+
+// Spoilt tells whether any disk or wire was ever ruined.
+func (r *Ruins) Spoilt() bool { return r != nil && (len(r.machines) > 0 || r.records) }
+
+// Partition tells whether the records of a partition with several replicas are promised no more: which there are, at which offsets, and that it comes back.
+func (r *Ruins) Partition(topic string, partition int32) bool {
+	return r != nil && (r.parts[place{topic, partition}] || r.Records())
+}
+
+// of is Partition.
+func (r *Ruins) of(p place) bool { return r.Partition(p.topic, p.partition) }
 
 // Registry tells whether nothing that the registry holds, or that follows from it, is promised any more.
 func (r *Ruins) Registry() bool { return r != nil && r.registry }

@@ -11,7 +11,7 @@ import (
 // Verified: once nothing has disturbed for twice the lag that is allowed (Promise.ReplicaLag), a session time-out and a second, be there records or not, no replica leaves the in-sync
 // replicas, unless its broker's registration went within that time.
 //
-// Not verified: how fast they come back (Liveness). Beyond the atlas ([Ruins]) nothing is judged.
+// Not verified: how fast they come back (Liveness). Beyond the atlas ([Ruins]) a partition that is freed is not judged.
 type Steadiness struct {
 	Findings
 	cluster *Cluster
@@ -22,7 +22,7 @@ type Steadiness struct {
 // NewSteadiness judges the partitions that c follows.
 func NewSteadiness(c *Cluster) *Steadiness {
 	o := &Steadiness{cluster: c, calm: newCalm(c.promise)}
-	o.Free(c.promise.Ruins.Any)
+	o.Free(c.promise.Ruins.Records)
 	c.onDecided = append(c.onDecided, o.decided)
 	return o
 }
@@ -44,7 +44,7 @@ func (o *Steadiness) Observe(e *history.Event) {
 func (o *Steadiness) decided(e *history.Event, p *replicas, was, now *PartitionState) {
 	lag := o.cluster.promise.ReplicaLag
 	since := max(o.calm.since, o.changed) + 2*lag + o.cluster.promise.SessionTimeout + o.cluster.promise.SessionSlack
-	if was == nil || lag <= 0 || !o.calm.now() || e.At <= since {
+	if was == nil || lag <= 0 || o.cluster.freed(p) || !o.calm.now() || e.At <= since {
 		return
 	}
 	for _, m := range was.ISR {

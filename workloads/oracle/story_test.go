@@ -30,9 +30,9 @@ import (
 //	c1 call set=data /path 7 1s 2s ok    an operation of session 7 from 1s to 2s: ok, refused or lost
 //	request c1 1s                        a request to a broker that began then
 //	refused b1 t/0 56                    a fetch from machine b1 gets this error code
-//	answer c1 join g m1 20ms 0           to the join (sync, beat, leave) of member m1 (- for none) of group g, sent so long ago; a last word is the member id in it; lost: none came
 //	commits c1 g m1 1 t/0 42 10ms        an acknowledged commit of member m1 in generation 1, that ends now and took so long
 //	recalls c1 g t/0 42 10ms             the answer to a question for a committed offset, likewise
+//	answer c1 join g m1 20ms 0           to the join (sync, beat, leave) of member m1 (- for none) of group g, sent so long ago; a last word is the member id in it; lost: none came
 //	produce p1 1 20ms                    a produce request with acks=1 that ends now and took so long
 //
 // "handed c1 g/t/0 41", "claimed c1 g/t/0 40", "released c1 g/t/0", "committed c1 g/t/0 42" and "reset c1 g/t/0 40 50" are short

@@ -1,6 +1,9 @@
 package oracle
 
 import (
+	"strings"
+	"time"
+
 	"faultline/sim/machine"
 	"faultline/workloads/history"
 )
@@ -8,20 +11,27 @@ import (
 // Watermarks judges the high watermarks (HW) that brokers tell (HW).
 //
 // Verified:
-//   - in the life of one process, what a broker tells of a partition never goes back, be it leader or follower. After a restart it may be lower: the checkpoint is older;
+//   - in the life of one process, what a broker tells of a partition never goes back, be it leader or follower. After a restart it may be lower: the checkpoint is older, but not by more than
+//     writtenWithin, unless a disk failed or stalled, or the process stood still, in that time (KAFKA-1647);
 //   - over leaders: a new one begins with what it knew as a follower, which may be lower than what the old one told. But as soon as it moves it is not below anything that a leader of an earlier
 //     epoch told, for every in-sync replica has all of that;
 //   - log start <= HW <= log end, as the broker tells them: when the log is opened, at each move, when retention deletes, and, when the log was restarted further on, by the next append.
 //
 // After an unclean election, where the topic allows it, the HW may go back.
 //
-// Not verified: that the HW moves (Liveness, Delivery), that what lies below is what was there (Agreement). Beyond the atlas ([Ruins]) nothing is judged.
+// Not verified: that the HW moves (Liveness, Delivery), that what lies below is what was there (Agreement). Beyond the atlas ([Ruins]) a partition that is freed is not
+// judged.
 type Watermarks struct {
 	Findings
 	cluster *Cluster
 	marks   map[hosted]*watermark
 	high    map[place]int64 // the highest HW that a leader told since the last unclean election
+	disks   map[int]bool    // faults of disks that are active
+	diskAt  time.Duration   // when the last one ended
 }
+
+// writtenWithin is how long after it was told a high watermark is written down at the latest.
+const writtenWithin = 3 * time.Second
 
 // watermark is what one process told of one partition.
 type watermark struct {
@@ -33,14 +43,50 @@ type watermark struct {
 	unclean    int   // unclean elections when it was looked at
 	behind     bool  // the log was restarted, and the HW must follow
 	open       bool  // before, what goes was deleted in an earlier life
+
+	recent []toldAt // what was told in the last writtenWithin, and the last before
+	owed   int64    // what an earlier life must have written down
+}
+
+type toldAt struct {
+	at time.Duration
+	hw int64
+}
+
+// note takes down what was told. A few in a short time count as the first.
+func (w *watermark) note(at time.Duration, hw int64) {
+	if n := len(w.recent); n > 0 && at < w.recent[n-1].at+100*time.Millisecond {
+		return
+	}
+	w.recent = append(w.recent, toldAt{at, hw})
+	for len(w.recent) > 1 && w.recent[1].at <= at-writtenWithin {
+		w.recent = w.recent[1:]
+	}
+}
+
+// written is what must be written down at a time.
+func (w *watermark) written(at time.Duration) (hw int64) {
+	for _, r := range w.recent {
+		if r.at <= at-writtenWithin {
+			hw = r.hw
+		}
+	}
+	return hw
 }
 
 // NewWatermarks judges the partitions that c follows.
 func NewWatermarks(c *Cluster) *Watermarks {
-	o := &Watermarks{cluster: c, marks: map[hosted]*watermark{}, high: map[place]int64{}}
-	o.Free(c.promise.Ruins.Any)
+	o := &Watermarks{cluster: c, marks: map[hosted]*watermark{}, high: map[place]int64{}, disks: map[int]bool{}, diskAt: none}
+	o.Free(c.promise.Ruins.Records)
 	c.onTold = append(c.onTold, o.told)
 	c.onBegan = append(c.onBegan, o.began)
+	c.onGone = append(c.onGone, func(p *replicas) {
+		for k := range o.marks { // order: no matter
+			if k.place == p.place {
+				delete(o.marks, k)
+			}
+		}
+	})
 	return o
 }
 
@@ -51,7 +97,11 @@ func (o *Watermarks) mark(e *history.Event, p *replicas) *watermark {
 	k := hosted{e.Machine, p.place}
 	w := o.marks[k]
 	if w == nil || w.inc != e.Incarnation {
-		w = &watermark{inc: e.Incarnation, epoch: none, unclean: p.unclean}
+		owed := int64(0)
+		if w != nil {
+			owed = w.owed
+		}
+		w = &watermark{inc: e.Incarnation, epoch: none, unclean: p.unclean, owed: owed}
 		o.marks[k] = w
 	}
 	if w.unclean != p.unclean {
@@ -64,6 +114,7 @@ func (o *Watermarks) mark(e *history.Event, p *replicas) *watermark {
 func (o *Watermarks) Observe(e *history.Event) {
 	o.cluster.Observe(e)
 	if e.Kind != history.Traced {
+		o.outside(e)
 		return
 	}
 	t := &e.Trace
@@ -73,7 +124,7 @@ func (o *Watermarks) Observe(e *history.Event) {
 		return
 	}
 	p := o.cluster.bySubject(t.Subject)
-	if p == nil {
+	if p == nil || o.cluster.freed(p) {
 		return
 	}
 	w := o.mark(e, p)
@@ -98,6 +149,40 @@ func (o *Watermarks) Observe(e *history.Event) {
 	}
 }
 
+// outside follows what was done to a machine: what it must have written down, and what excuses that it has not.
+func (o *Watermarks) outside(e *history.Event) {
+	each := func(do func(w *watermark)) {
+		for k, w := range o.marks { // order: no matter
+			if k.machine == e.Machine {
+				do(w)
+			}
+		}
+	}
+	switch e.Kind {
+	case history.FaultInjected:
+		if strings.Contains(e.Text, "fault: disk-") {
+			o.disks[e.Number] = true
+		}
+	case history.FaultHealed:
+		if o.disks[e.Number] {
+			delete(o.disks, e.Number)
+			o.diskAt = e.At
+		}
+	case history.MachineCrashed, history.MachineExited:
+		troubled := len(o.disks) > 0 || o.diskAt >= 0 && e.At < o.diskAt+writtenWithin
+		each(func(w *watermark) {
+			if w.owed = 0; !troubled {
+				w.owed = w.written(e.At)
+			}
+			w.recent = nil
+		})
+	case history.MachinePaused, history.MachineResumed:
+		each(func(w *watermark) { w.recent = nil })
+	case history.MachineWiped:
+		each(func(w *watermark) { w.owed = 0 })
+	}
+}
+
 func (o *Watermarks) began(e *history.Event, p *replicas) {
 	w := o.mark(e, p)
 	if p.lost {
@@ -117,7 +202,13 @@ func (o *Watermarks) told(e *history.Event, p *replicas, leader bool) {
 	w := o.mark(e, p)
 	hw := e.Trace.A
 	o.bounds(e, p, w, hw)
+	w.note(e.At, hw)
 	switch {
+	case e.Trace.B < 0:
+		if owed := min(w.owed, w.end); hw < owed && p.unclean == 0 && !o.cluster.promise.Small {
+			o.Violate(e.At, HighMark, "%s opens %s with the high watermark %d, but it told %d at least %v before its last life ended", e.Machine, p.place, hw, owed, writtenWithin)
+		}
+		w.owed = 0
 	case hw < w.hw && p.unclean == 0:
 		o.Violate(e.At, HighMark, "%s tells the high watermark %d of %s, but it told %d before", e.Machine, hw, p.place, w.hw)
 	case leader && e.Trace.B == w.epoch && p.epoch <= w.epoch && hw < w.before:

@@ -196,6 +196,8 @@ type Group struct {
 	Topics []string `yaml:"topics"`
 	// Streams per consumer and topic, each read by a task of its own.
 	Streams quantity.Counts `yaml:"streams" default:"1" min:"1" max:"16"`
+	// Records of a stream that are worked on at a time, and done in any order. 1: one after the other, as always with at-most-once.
+	Workers quantity.Counts `yaml:"workers" default:"1" min:"1" max:"64"`
 	// Whether a record is committed after it was processed or before.
 	Delivery quantity.Choice `yaml:"delivery" default:"at-least-once" oneof:"at-least-once|at-most-once"`
 	// Whether the consumer commits by itself, or the application does.

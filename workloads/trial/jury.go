@@ -37,7 +37,8 @@ func (r *run) promise() *oracle.Promise {
 		p.SessionTimeout = max(p.SessionTimeout, n.session)
 	}
 	p.ReplicaLag = t.Brokers.ReplicaLag.V().D()
-	p.SessionSlack = 2*t.Coordinators.Tick.V().D() + time.Second
+	// A server that comes back first works off what has gathered, with a flush for much of it, and that may be the last that it hears of a session.
+	p.SessionSlack = 2*t.Coordinators.Tick.V().D() + time.Second + 50*r.sc.Disk.Flush.V().D()
 	for _, m := range r.sc.Machines(r.seed) {
 		if c := m.Producer; c != nil {
 			p.Producers = append(p.Producers, oracle.Producer{Name: m.Name, Acks: ackValues[c.Acks.V()], Ordered: c.InFlight.V() == 1 || c.Idempotent.V() == "yes", Idempotent: c.Idempotent.V() == "yes"})
@@ -110,6 +111,9 @@ func (r *run) empanel() {
 	}
 	if slices.ContainsFunc(p.Topics, func(t oracle.Topic) bool { return t.Compact }) {
 		r.jury = append(r.jury, oracle.NewCompaction(c, disks))
+	}
+	if slices.ContainsFunc(p.Producers, func(x oracle.Producer) bool { return x.Idempotent }) {
+		r.jury = append(r.jury, oracle.NewSequences(p, disks))
 	}
 	for _, o := range r.jury {
 		r.rec.Attach(o)

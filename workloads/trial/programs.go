@@ -14,6 +14,7 @@ import (
 	"faultline/consumer/assign"
 	"faultline/coord"
 	"faultline/producer"
+	"faultline/sim/machine"
 	"faultline/workloads/history"
 	"faultline/workloads/scenario"
 )
@@ -222,6 +223,8 @@ func (r *run) consume(p *running, c *scenario.Group) error {
 	}
 	if c.Delivery.V() == "at-most-once" {
 		cfg.Delivery = consumer.AtMostOnce
+	} else {
+		cfg.OutOfOrder = c.Workers.V() > 1
 	}
 	g, err := consumer.Join(p, cfg)
 	if err != nil {
@@ -269,10 +272,12 @@ func (r *run) consume(p *running, c *scenario.Group) error {
 	return nil
 }
 
-// process works through one stream until the group is closed. Now and then the application stalls.
+// process works through one stream until the group is closed, with several workers if the group has some. Now and then the application stalls.
 func (r *run) process(p *running, c *scenario.Group, g *consumer.Group, s *consumer.Stream, stalls *rand.Rand) error {
 	chance := c.StallChance.V()
 	rng := p.Rand("trial/process")
+	w := newWorkers(p, int(c.Workers.V()))
+	parallel := w.most > 1 && c.Delivery.V() != "at-most-once"
 	for {
 		m, err := s.Next()
 		if errors.Is(err, consumer.ErrClosed) {
@@ -281,18 +286,65 @@ func (r *run) process(p *running, c *scenario.Group, g *consumer.Group, s *consu
 		if err != nil {
 			return fmt.Errorf("read %s: %w", s.Topic(), err)
 		}
-		if c.Process.Max > 0 {
-			p.Sleep(c.Process.Draw(rng).D())
-		}
-		if chance > 0 && chance.Hit(stalls.Int64N(1_000_000)) {
-			p.Sleep(c.Stall.Draw(stalls).D())
-		}
 		id := history.ID(^uint64(0))
 		for h := range m.Headers {
 			if string(h.Key) == idHeader && len(h.Value) == 8 {
 				id = history.ID(binary.BigEndian.Uint64(h.Value))
 			}
 		}
-		r.rec.Processed(p.who, c.Name, g.ID(), m.Topic, m.Partition, m.Offset, id, history.HashRecord(m.Key, m.Value))
+		hash := history.HashRecord(m.Key, m.Value)
+		var takes time.Duration
+		if c.Process.Max > 0 {
+			takes = c.Process.Draw(rng).D()
+		}
+		if chance > 0 && chance.Hit(stalls.Int64N(1_000_000)) {
+			takes += c.Stall.Draw(stalls).D()
+		}
+		work := func() {
+			if takes > 0 {
+				p.Sleep(takes)
+			}
+			r.rec.Processed(p.who, c.Name, g.ID(), m.Topic, m.Partition, m.Offset, id, hash)
+			if parallel {
+				m.Done()
+			}
+		}
+		if parallel {
+			w.do(work)
+		} else {
+			work()
+		}
 	}
+}
+
+// workers work on several records at a time.
+type workers struct {
+	p    *running
+	mu   machine.Mutex
+	free machine.Cond
+	most int
+	busy int
+}
+
+func newWorkers(p *running, most int) *workers {
+	w := &workers{p: p, mu: p.NewMutex("workers"), most: most}
+	w.free = p.NewCond("worker", w.mu)
+	return w
+}
+
+// do waits until a worker is free and leaves the work to it.
+func (w *workers) do(work func()) {
+	w.mu.Lock()
+	for w.busy == w.most {
+		w.free.Wait()
+	}
+	w.busy++
+	w.mu.Unlock()
+	w.p.Go("worker", func() {
+		work()
+		w.mu.Lock()
+		w.busy--
+		w.free.Signal()
+		w.mu.Unlock()
+	})
 }

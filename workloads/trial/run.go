@@ -101,7 +101,11 @@ func newRun(sc *scenario.Scenario, seed uint64, o Options) (*run, error) {
 		g := &sc.Topology.Groups[i]
 		readers[g.Name] = sc.TopicsOf(g)
 	}
-	r.tally = newTally(readers)
+	several := map[string]bool{}
+	for i := range sc.Topology.Topics {
+		several[sc.Topology.Topics[i].Name] = sc.Topology.Topics[i].Replicas.V() > 1
+	}
+	r.tally = newTally(readers, several)
 	for i := range sc.Topology.Groups {
 		g := &sc.Topology.Groups[i]
 		r.tally.groups[g.Name].coordinated = g.Protocol.V() == "coordinator"
@@ -215,11 +219,18 @@ func (r *run) struck(n faults.Note) {
 	case faults.Begun:
 		r.rec.FaultInjected("", n.Number, line)
 		r.ruin(n, r.rec.MachineRuined)
+		for _, name := range n.Short {
+			if p := r.tally.partition(name); len(r.registry.topics[p.topic][p.index]) > 1 {
+				r.rec.PartitionRuined(p.topic, p.index, n.Number)
+			}
+		}
 	case faults.Instant:
 		r.rec.FaultInjected("", n.Number, line)
 		r.rec.FaultHealed("", n.Number, line)
 	case faults.Held:
 		r.rec.FaultHeld(n.Number, fmt.Sprintf("%s # it would leave too few good copies of %s", line, strings.Join(n.Short, ", ")))
+	case faults.Dropped:
+		r.rec.FaultHeld(n.Number, fmt.Sprintf("%s # for good: it would still leave too few good copies of %s", line, strings.Join(n.Short, ", ")))
 	case faults.Ended, faults.Healed:
 		r.ruin(n, r.rec.MachineMended)
 		r.rec.FaultHealed("", n.Number, line)
@@ -304,7 +315,7 @@ func (r *run) awaitRest() {
 
 // hurt tells whether a partition's log may be closed for good: it lies on a disk that was ruined.
 func (r *run) hurt(p partition) bool {
-	return r.ruins.Hurt(r.registry.leader(p.topic, p.index))
+	return r.ruins.Partition(p.topic, p.index) || r.ruins.Hurt(r.registry.leader(p.topic, p.index))
 }
 
 // waits tells what rest waits for, "" when everything is up, producers are done, and the oracles wait for nothing.

@@ -16,6 +16,7 @@ type tally struct {
 	acked, processed int64
 	ends             map[partition]int64 // after the highest offset acknowledged
 	visible          map[partition]int64 // first offset that consumers may not see
+	several          map[string]bool     // topics with several replicas
 	groups           map[string]*progress
 	parsed           map[string]partition
 	seats            map[string]seat
@@ -41,8 +42,8 @@ type progress struct {
 	lag         int64               // acked records above next, over all partitions of the run
 }
 
-func newTally(groups map[string][]string) *tally {
-	t := &tally{ends: map[partition]int64{}, visible: map[partition]int64{}, groups: map[string]*progress{}, parsed: map[string]partition{}, seats: map[string]seat{}}
+func newTally(groups map[string][]string, several map[string]bool) *tally {
+	t := &tally{several: several, ends: map[partition]int64{}, visible: map[partition]int64{}, groups: map[string]*progress{}, parsed: map[string]partition{}, seats: map[string]seat{}}
 	for name, topics := range groups {
 		g := &progress{topics: map[string]bool{}, next: map[partition]int64{}, stored: map[partition]int64{}, reset: map[partition]int64{}}
 		for _, topic := range topics {
@@ -78,9 +79,15 @@ func (t *tally) Observe(e *history.Event) {
 	case history.Traced:
 		switch e.Trace.Kind {
 		case machine.LogVisible:
-			t.visible[t.partition(e.Trace.Subject)] = e.Trace.A
+			t.shown(e.Trace.Subject, false, e.Trace.A)
 		case machine.LogOpened:
-			t.visible[t.partition(e.Trace.Subject)] = e.Trace.B
+			t.shown(e.Trace.Subject, false, e.Trace.B)
+		case machine.LeaderBegan:
+			t.shown(e.Trace.Subject, true, e.Trace.C)
+		case machine.HighWatermark:
+			if e.Trace.C == 1 {
+				t.shown(e.Trace.Subject, true, e.Trace.A)
+			}
 		case machine.ConsumerCommitted:
 			s := t.seat(e.Trace.Subject)
 			if g := t.groups[s.group]; g != nil {
@@ -92,6 +99,13 @@ func (t *tally) Observe(e *history.Event) {
 				g.reset[s.partition] = e.Trace.B
 			}
 		}
+	}
+}
+
+// shown notes what consumers may see of a partition, as who has its only log says, or, of several replicas, its leader.
+func (t *tally) shown(subject string, leader bool, visible int64) {
+	if p := t.partition(subject); t.several[p.topic] == leader {
+		t.visible[p] = visible
 	}
 }
 

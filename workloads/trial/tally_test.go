@@ -12,7 +12,7 @@ import (
 
 // A group that is behind is told where; what it skipped by a reset, because retention took it, is not waited for.
 func TestTallyBehind(t *testing.T) {
-	y := newTally(map[string][]string{"g": {"t"}})
+	y := newTally(map[string][]string{"g": {"t"}}, nil)
 	rec := history.NewRecorder(func() time.Duration { return 0 })
 	rec.Attach(y)
 	who := history.Who{Machine: "b", Incarnation: 1}

@@ -1,0 +1,57 @@
+package coord_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"faultline/coord/client"
+	"faultline/sim"
+	"faultline/sim/machine"
+	"faultline/sim/virtual"
+)
+
+// A server that comes back without what it acknowledged has forgotten its votes, too. As soon as a leader counts on it, it ends with an error that says so; the others go on.
+func TestAServerThatLostItsDiskDoesNotGoOn(t *testing.T) {
+	for seed := range uint64(5) {
+		x := newWorldOf(t, sim.Config{Seed: seed}, 3)
+		leader, why := 0, map[string]error{}
+		x.c.OnEvent = func(c *virtual.Computer, e *machine.Event) {
+			for i, s := range x.servers {
+				if e.Kind == machine.CoordLeads && s == c {
+					leader = i
+				}
+			}
+		}
+		x.c.OnExit = func(c *virtual.Computer, err error) { why[c.Name()] = err }
+		x.up()
+		done := 0
+		x.on("a", client.Config{SessionTimeout: 4 * time.Second}, func(m machine.Machine, c *client.Client) {
+			for i := range 100 {
+				for {
+					if _, err := c.Create(fmt.Sprint("/n", i), nil, client.Persistent); err == nil || errors.Is(err, client.ErrNodeExists) {
+						break
+					}
+				}
+				m.Sleep(100 * time.Millisecond)
+				done++
+			}
+			m.Sleep(time.Hour)
+		})
+		var robbed *virtual.Computer
+		x.w.At(5*time.Second, func() {
+			i := (leader + 1) % 3
+			robbed = x.servers[i]
+			robbed.PowerLoss()
+			robbed.ReplaceDisk()
+			x.start(i)
+		})
+		x.run(30 * time.Second)
+		require.Equal(t, 100, done, "seed %d", seed)
+		require.Len(t, why, 1, "seed %d", seed)
+		require.ErrorContains(t, why[robbed.Name()], "does not have what it acknowledged", "seed %d", seed)
+	}
+}

@@ -1,0 +1,91 @@
+package oracle
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"faultline/sim/machine"
+)
+
+// numbered appends batches to a forged log, each "producer/epoch/first-last", "-" for one without number, or "cut N" to cut the log at an offset, and says what
+// is found.
+func numbered(t *testing.T, start int64, batches ...string) []Violation {
+	f := forge(t, Topic{})
+	if start > 0 {
+		f.must(func() error { return f.m.Disk().Remove(segmentPath(0)) })
+		f.segment(start)
+		f.syncDirs()
+		f.opened(start, start)
+	}
+	o := NewSequences(f.disks.promise, f.disks)
+	f.rec.Attach(o)
+	ends := map[int64]int64{start: 0}
+	for _, text := range batches {
+		var at, producer int64
+		var epoch int16
+		var first, last int32
+		if n, _ := fmt.Sscanf(text, "cut %d", &at); n == 1 {
+			before := f.next
+			f.must(func() error { return f.file.Truncate(ends[at]) })
+			f.pos, f.next = ends[at], at
+			f.trace(machine.LogTruncated, before, at)
+			continue
+		}
+		p := forged(f.next, 1, f.stamp, "x")
+		if n, _ := fmt.Sscanf(text, "%d/%d/%d-%d", &producer, &epoch, &first, &last); n == 4 {
+			p = forged(f.next, int(last-first)+1, f.stamp, "x")
+			binary.BigEndian.PutUint64(p[43:], uint64(producer))
+			binary.BigEndian.PutUint16(p[51:], uint16(epoch))
+			binary.BigEndian.PutUint32(p[53:], uint32(first))
+			binary.BigEndian.PutUint32(p[17:], crc32.Checksum(p[batchSummed:], castagnoli))
+		}
+		f.write(p)
+		base := f.next
+		f.next += int64(binary.BigEndian.Uint32(p[23:])) + 1
+		ends[f.next] = f.pos
+		f.trace(machine.LogAppended, base, f.next)
+	}
+	live := len(o.Violations())
+	o.Finish(End{At: f.w.Now()})
+	require.GreaterOrEqual(t, len(o.Violations()), 2*live, "what was found while it went on is found at the end")
+	return o.Violations()
+}
+
+func TestSequences(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		start   int64
+		batches []string
+		want    string // "": silence
+	}{
+		{"one after the other", 0, []string{"1/0/0-4", "-", "2/0/0-0", "1/0/5-5", "2/0/1-3"}, ""},
+		{"again at once", 0, []string{"1/0/0-4", "1/0/0-4"}, "at offset 5, the sequence numbers 0..4 of producer 1 in epoch 0, though it had come to 4 at offset 0"},
+		{"again behind others", 0, []string{"1/0/0-0", "1/0/1-1", "1/0/2-2", "1/0/3-3", "1/0/4-4", "1/0/5-5", "1/0/0-0"}, "at offset 6, the sequence numbers 0..0"},
+		{"a part again", 0, []string{"1/0/0-4", "1/0/3-7"}, "the sequence numbers 3..7"},
+		{"before its turn", 0, []string{"1/0/0-4", "1/0/6-7"}, "the sequence numbers 6..7 of producer 1 in epoch 0, though it had come to 4"},
+		{"begins in the middle", 0, []string{"1/0/3-4"}, "the sequence numbers 3..4 of producer 1 in epoch 0, and nothing of it before"},
+		{"begins in the middle of a log whose start is gone", 7, []string{"1/0/3-4", "1/0/5-5"}, ""},
+		{"again in a log whose start is gone", 7, []string{"1/0/3-4", "1/0/3-4"}, "the sequence numbers 3..4"},
+		{"the next epoch", 0, []string{"1/0/0-4", "1/1/0-4", "1/2/0-0"}, ""},
+		{"the next epoch goes on", 0, []string{"1/0/0-4", "1/1/5-6"}, "the sequence numbers 5..6 of producer 1 in epoch 1, with which that epoch begins"},
+		{"the epoch before", 0, []string{"1/0/0-4", "1/1/0-1", "1/0/5-6"}, "the sequence numbers 5..6 of producer 1 in epoch 0, behind its epoch 1 at offset 5"},
+		{"around the ring", 9, []string{"1/0/2147483640-2147483647", "1/0/0-3"}, ""},
+		{"again after a cut", 0, []string{"1/0/0-4", "1/0/5-6", "cut 5", "1/0/5-6"}, ""},
+		{"not again after a cut", 0, []string{"1/0/0-4", "1/0/5-6", "cut 5", "1/0/7-7"}, "the sequence numbers 7..7 of producer 1 in epoch 0, though it had come to 4 at offset 0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			found := numbered(t, c.start, c.batches...)
+			if c.want == "" {
+				require.Empty(t, found)
+				return
+			}
+			require.NotEmpty(t, found)
+			require.Equal(t, Idemp, found[0].Invariant)
+			require.Contains(t, found[0].Message, c.want)
+		})
+	}
+}
