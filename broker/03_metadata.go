@@ -39,7 +39,10 @@ func (c *conn) metadata(req *kmsg.MetadataRequest) (*kmsg.MetadataResponse, erro
 	if b.id.Cluster != "" {
 		resp.ClusterID = kmsg.StringPtr(b.id.Cluster)
 	}
-	resp.ControllerID = live[0].id // any broker does what a controller would; clients want one name
+	resp.ControllerID = live[0].id // while none is known: but for an election of leaders any broker does what the controller would
+	if slices.ContainsFunc(live, func(l liveBroker) bool { return l.id == b.controller }) {
+		resp.ControllerID = b.controller
+	}
 
 	if req.Topics == nil || req.Version == 0 && len(req.Topics) == 0 {
 		for _, name := range b.names {

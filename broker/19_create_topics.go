@@ -176,12 +176,20 @@ func (b *Broker) createTopic(t newTopic, until time.Duration) (topicID, *refusal
 	b.mu.Unlock()
 
 	node := topicsPath + "/" + t.name
-	data := encodeTopic(id, replicas, t.settings)
+	data := (&topic{id: id, replicas: replicas, settings: t.settings}).encode()
 	for {
 		b.mu.Lock()
 		cl := b.session.client
 		b.mu.Unlock()
-		_, err := cl.Create(node, data, 0)
+		// Offsets that were committed while an earlier topic of this name was being deleted.
+		stale, err := committedOffsets(cl, t.name)
+		if err == nil {
+			err = cl.Multi(append([]coord.Op{coord.CreateOp(node, data, 0)}, stale...)...)
+		}
+		var refused *coord.MultiError
+		if errors.As(err, &refused) && refused.Index > 0 {
+			continue // a group was faster
+		}
 		if err == nil && b.m.Failpoint("fault/broker/create-lost") {
 			err = coord.ErrConnectionLoss
 		}

@@ -50,16 +50,49 @@ func (c *conn) deleteTopics(req *kmsg.DeleteTopicsRequest) (*kmsg.DeleteTopicsRe
 	return resp, nil
 }
 
-// unregister removes a topic, and the state of its partitions if it has one, at one stroke.
+// unregister removes a topic, the state of its partitions if it has one, and the offsets that groups committed, at one stroke.
 func (b *Broker) unregister(cl *coord.Client, name string, version int32) error {
 	stat, found, err := cl.Exists(statePath(name), false)
 	if err != nil {
 		return err
 	}
-	if !found {
-		return cl.Delete(topicsPath+"/"+name, version)
+	var ops []coord.Op
+	if found {
+		ops = append(ops, coord.DeleteOp(statePath(name), stat.Version))
 	}
-	return cl.Multi(coord.DeleteOp(statePath(name), stat.Version), coord.DeleteOp(topicsPath+"/"+name, version))
+	ops = append(ops, coord.DeleteOp(topicsPath+"/"+name, version))
+	offsets, err := committedOffsets(cl, name)
+	if err != nil {
+		return err
+	}
+	return cl.Multi(append(ops, offsets...)...)
+}
+
+// committedOffsets are the operations that take a topic's offsets from the groups that keep them in the registry (KAFKA-2000): those of a deleted topic mean nothing to the next of its name. The node that holds
+// a group's offsets of the topic gets another version, which keeps whoever has read it before from committing there.
+func committedOffsets(cl *coord.Client, topic string) (ops []coord.Op, err error) {
+	groups, _, err := cl.Children(groupsPath, false)
+	if errors.Is(err, coord.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range groups {
+		home := groupsPath + "/" + g + "/offsets/" + topic
+		partitions, stat, err := cl.Children(home, false)
+		if errors.Is(err, coord.ErrNoNode) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, coord.SetOp(home, nil, stat.Version))
+		for _, p := range partitions {
+			ops = append(ops, coord.DeleteOp(home+"/"+p, -1))
+		}
+	}
+	return ops, nil
 }
 
 // deleteTopic deletes the topic that has the name now.

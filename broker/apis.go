@@ -39,7 +39,11 @@ func init() { // a literal would refer to itself through ApiVersions
 		{20, 0, 6, handles((*conn).deleteTopics), false},
 		{22, 0, 5, handles((*conn).initProducerID), false},
 		{32, 0, 4, handles((*conn).describeConfigs), false},
+		{37, 0, 3, handles((*conn).createPartitions), true},
 		{42, 0, 2, handles((*conn).deleteGroups), true},
+		{43, 0, 2, handles((*conn).electLeaders), false},
+		{45, 0, 1, handles((*conn).alterPartitionReassignments), true},
+		{46, 0, 0, handles((*conn).listPartitionReassignments), false},
 		{47, 0, 0, handles((*conn).offsetDelete), true},
 	}
 }

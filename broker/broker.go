@@ -48,6 +48,7 @@ type Broker struct {
 	savedHW           string           // the last checkpoint. Of the task that writes it
 	fetchers          map[int32]*fetcher
 	control           control
+	controller        int32            // who was the controller when this broker looked last; -1: it has not
 	shards            map[int32]*shard // by partition of the offsets topic
 	nextProducerID    int64            // ids of idempotent producers from here on, below lastProducerID, are this broker's to give
 	lastProducerID    int64
@@ -86,7 +87,7 @@ func Start(m machine.Machine, cfg Config) (*Broker, error) {
 	b := &Broker{
 		m: m, cfg: cfg, mu: mu, changed: m.NewCond("broker.changed", mu),
 		rng:   m.Rand("broker"),
-		epoch: -1, cleanSince: -1, fetchers: map[int32]*fetcher{}, shards: map[int32]*shard{},
+		epoch: -1, cleanSince: -1, controller: -1, fetchers: map[int32]*fetcher{}, shards: map[int32]*shard{},
 		topics: map[string]*topic{}, byID: map[topicID]*topic{}, unreadable: map[string]bool{},
 	}
 	b.waits.mu = m.NewMutex("broker.waits")

@@ -22,6 +22,8 @@ const (
 	epochsPath  = brokersPath + "/epochs" // <id>: persistent; its version is the epoch of the broker's registration
 	topicsPath  = brokersPath + "/topics" // <topic>: persistent, topicNode; <topic>/state: persistent, stateNode
 
+	groupsPath = "/consumers" // <group>/offsets/<topic>/<partition>: persistent, an offset in decimal; written by consumers that divide partitions by the registry
+
 	controllerPath      = "/controller"       // ephemeral, controllerNode
 	controllerEpochPath = "/controller_epoch" // persistent; its version is the controller epoch
 )
@@ -72,6 +74,25 @@ type topicNode struct {
 	ID         string             `json:"id"`
 	Partitions map[string][]int32 `json:"partitions"` // partition id -> broker ids; the first is preferred as leader
 	Config     map[string]string  `json:"config,omitempty"`
+	// Moves are the reassignments under way, by partition id. Partitions has the replicas that there shall be, then those that leave.
+	Moves map[string]move `json:"moves,omitempty"`
+}
+
+// move is a reassignment of a partition's replicas: from those that there were to those that there shall be, in the order of preference.
+type move struct {
+	From []int32 `json:"from"`
+	To   []int32 `json:"to"`
+}
+
+// leaving are those of the replicas that are to go.
+func (m *move) leaving(replicas []int32) []int32 { return without(replicas, m.To) }
+
+// adding are those that come.
+func (m *move) adding() []int32 { return without(m.To, m.From) }
+
+// without are the brokers of a list that are not in another.
+func without(list, other []int32) []int32 {
+	return slices.DeleteFunc(slices.Clone(list), func(id int32) bool { return slices.Contains(other, id) })
 }
 
 // topic is a topic of the cluster, as this broker knows it. All but local never changes: a new state is a new value.
@@ -79,6 +100,8 @@ type topic struct {
 	name     string
 	id       topicID
 	replicas [][]int32 // broker ids by partition; the first is preferred as leader
+	moves    []*move   // reassignments by partition, nil: none
+	node     int32     // version of the topic's node
 	settings []setting
 	policy   policy
 	local    []*partition // by partition id; nil: not (yet) open here. Guarded by the broker's lock
@@ -137,13 +160,21 @@ func decodeStates(topic string, id topicID, data []byte) (states []replica.State
 // setting is an entry of a topic's configuration.
 type setting struct{ name, value string }
 
-// encodeTopic makes the node of a topic.
-func encodeTopic(id topicID, replicas [][]int32, settings []setting) []byte {
-	n := topicNode{ID: id.String(), Partitions: map[string][]int32{}}
-	for p, r := range replicas {
+// encode makes the node of a topic.
+func (t *topic) encode() []byte {
+	n := topicNode{ID: t.id.String(), Partitions: map[string][]int32{}}
+	for p, r := range t.replicas {
 		n.Partitions[strconv.Itoa(p)] = r
 	}
-	for _, s := range settings {
+	for p, m := range t.moves {
+		if m != nil {
+			if n.Moves == nil {
+				n.Moves = map[string]move{}
+			}
+			n.Moves[strconv.Itoa(p)] = *m
+		}
+	}
+	for _, s := range t.settings {
 		if n.Config == nil {
 			n.Config = map[string]string{}
 		}
@@ -166,7 +197,7 @@ func decodeTopic(name string, data []byte) (*topic, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registration of topic %s: %w", name, err)
 	}
-	t := &topic{name: name, id: id, replicas: make([][]int32, len(n.Partitions)), version: -1}
+	t := &topic{name: name, id: id, replicas: make([][]int32, len(n.Partitions)), moves: make([]*move, len(n.Partitions)), version: -1}
 	for _, key := range slices.Sorted(maps.Keys(n.Partitions)) {
 		brokers := n.Partitions[key]
 		p, err := strconv.Atoi(key)
@@ -174,6 +205,9 @@ func decodeTopic(name string, data []byte) (*topic, error) {
 			return nil, fmt.Errorf("registration of topic %s: partition %q of %d", name, key, len(t.replicas))
 		}
 		t.replicas[p] = brokers
+		if m, ok := n.Moves[key]; ok {
+			t.moves[p] = &m
+		}
 	}
 	// order: sorted below
 	for key, value := range n.Config {

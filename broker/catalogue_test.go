@@ -15,14 +15,20 @@ func TestTopicNodeRoundTrips(t *testing.T) {
 		id := newTopicID(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)))
 		replicas := rapid.SliceOfN(rapid.SliceOfNDistinct(rapid.Int32Range(0, 5), 1, 3, rapid.ID[int32]), 1, 30).Draw(t, "replicas")
 		settings := []setting{{"flush.ms", "5"}, {"retention.ms", "-1"}}[:rapid.IntRange(0, 2).Draw(t, "settings")]
-		data := encodeTopic(id, replicas, settings)
-		if string(data) != string(encodeTopic(id, replicas, settings)) {
+		moves := make([]*move, len(replicas))
+		if rapid.Bool().Draw(t, "moves") {
+			moves[len(moves)-1] = &move{From: []int32{1, 2}, To: replicas[len(moves)-1]}
+		}
+		made := &topic{id: id, replicas: replicas, moves: moves, settings: settings}
+		data := made.encode()
+		if string(data) != string(made.encode()) {
 			t.Fatal("not stable")
 		}
 		got, err := decodeTopic("t", data)
 		require.NoError(t, err)
 		require.Equal(t, id, got.id)
 		require.Equal(t, replicas, got.replicas)
+		require.Equal(t, moves, got.moves)
 		require.Equal(t, append([]setting(nil), settings...), got.settings)
 	})
 }

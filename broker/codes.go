@@ -43,6 +43,10 @@ var (
 	codeOutOfOrderSequence       = kerr.OutOfOrderSequenceNumber.Code
 	codeDuplicateSequence        = kerr.DuplicateSequenceNumber.Code
 	codeInvalidProducerEpoch     = kerr.InvalidProducerEpoch.Code
+	codeNotController            = kerr.NotController.Code
+	codeNoReassignment           = kerr.NoReassignmentInProgress.Code
+	codeElectionNotNeeded        = kerr.ElectionNotNeeded.Code
+	codePreferredNotAvailable    = kerr.PreferredLeaderNotAvailable.Code
 	codeFencedLeaderEpoch        = kerr.FencedLeaderEpoch.Code
 )
 

@@ -40,12 +40,27 @@ func (b *Broker) standForController(s *session) error {
 	s.controller = false
 	number := s.number
 	b.mu.Unlock()
-	stat, found, err := s.client.Exists(controllerPath, true)
+	_, found, err := s.client.Exists(controllerPath, true)
 	if err != nil {
 		return fail(err)
 	}
-	if found && stat.EphemeralOwner != s.client.Session() {
-		return nil // the watch tells when it ends
+	if found {
+		data, stat, err := s.client.Get(controllerPath, false)
+		if errors.Is(err, coord.ErrNoNode) {
+			return nil // the watch tells
+		}
+		if err != nil {
+			return fail(err)
+		}
+		if stat.EphemeralOwner != s.client.Session() {
+			var node controllerNode
+			if json.Unmarshal(data, &node) == nil {
+				b.mu.Lock()
+				b.controller = node.Broker
+				b.mu.Unlock()
+			}
+			return nil // the watch tells when it ends
+		}
 	}
 	_, was, err := s.client.Get(controllerEpochPath, false)
 	if err != nil {
@@ -68,6 +83,7 @@ func (b *Broker) standForController(s *session) error {
 		epoch++
 	}
 	b.mu.Lock()
+	b.controller = b.cfg.ID
 	if b.control.session != number {
 		b.control = control{session: number, epoch: epoch, seen: -1}
 		b.m.Trace(machine.Event{Kind: machine.ControllerElected, A: int64(b.cfg.ID), B: int64(epoch)})
@@ -130,6 +146,9 @@ func (b *Broker) view() (*controller.View, map[string]*topic) {
 		ct := controller.Topic{Name: name, LeastISR: t.policy.leastISR, Unclean: t.policy.unclean}
 		for id, replicas := range t.replicas {
 			p := controller.Partition{ID: int32(id), Replicas: replicas}
+			if m := t.moves[id]; m != nil {
+				p.Leaving, p.Moving = m.leaving(replicas), true
+			}
 			if id < len(t.states) {
 				p.State = &t.states[id]
 			}
@@ -138,6 +157,22 @@ func (b *Broker) view() (*controller.View, map[string]*topic) {
 		v.Topics = append(v.Topics, ct)
 	}
 	return v, topics
+}
+
+// completed is the topic's node after the reassignments that the decisions complete, nil: none.
+func (t *topic) completed(list []controller.Write) []byte {
+	next := *t
+	next.replicas, next.moves = slices.Clone(t.replicas), slices.Clone(t.moves)
+	some := false
+	for _, w := range list {
+		if w.Replicas != nil {
+			next.replicas[w.Partition], next.moves[w.Partition], some = w.Replicas, nil, true
+		}
+	}
+	if !some {
+		return nil
+	}
+	return next.encode()
 }
 
 // enact writes decisions, topic by topic. again: some could not be written, and are to be made anew from what is read then.
@@ -163,7 +198,11 @@ func (b *Broker) enact(cl *coord.Client, epoch int32, topics map[string]*topic, 
 		if t.version < 0 {
 			change = coord.CreateOp(statePath(name), encodeStates(t.id, states), 0)
 		}
-		err := cl.Multi(coord.CheckOp(controllerEpochPath, epoch), change)
+		ops := []coord.Op{coord.CheckOp(controllerEpochPath, epoch), change}
+		if data := t.completed(list); data != nil {
+			ops = append(ops, coord.SetOp(topicsPath+"/"+name, data, t.node))
+		}
+		err := cl.Multi(ops...)
 		if err == nil {
 			for _, w := range list {
 				b.m.Trace(machine.Event{Kind: machine.StateDecided, Subject: fmt.Sprintf("%s/%d", name, w.Partition), Detail: w.Why, A: int64(w.State.Leader), B: int64(w.State.LeaderEpoch), C: int64(epoch)})

@@ -33,7 +33,11 @@ func (b *Broker) assumeRoles(t *topic) {
 // in the old one gets in any more.
 func (b *Broker) assume(p *partition, s *replica.State, t *topic, since int64) {
 	p.mu.Lock()
-	old := t.version < p.version || t.version == p.version && p.leader != nil == b.leadsIn(s, since)
+	same := t.version == p.version && p.leader != nil == b.leadsIn(s, since)
+	old := t.version < p.version || same
+	if same && p.leader != nil { // the assignment may be another one
+		p.leader.Replicas(t.replicas[p.id], b.m.Uptime())
+	}
 	p.mu.Unlock()
 	if old {
 		return // what was read before our own write, or is known

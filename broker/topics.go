@@ -34,7 +34,7 @@ func (b *Broker) syncTopics(s *session) error {
 		if known {
 			continue
 		}
-		data, _, err := s.client.Get(topicsPath+"/"+name, true)
+		data, stat, err := s.client.Get(topicsPath+"/"+name, true)
 		if err == nil && b.m.Failpoint("fault/broker/topic-read") {
 			err = errMisfortune
 		}
@@ -56,6 +56,7 @@ func (b *Broker) syncTopics(s *session) error {
 			b.unreadable[name] = true
 			continue
 		}
+		t.node = stat.Version
 		if err == nil && t.replicated() {
 			if err := b.readStates(s, t); err != nil {
 				b.mu.Lock()
@@ -90,7 +91,7 @@ func (b *Broker) syncTopics(s *session) error {
 func (b *Broker) setTopic(name string, t *topic) error {
 	b.mu.Lock()
 	old := b.topics[name]
-	var drop, leave []*partition
+	var drop, leave, moved []*partition
 	if old != nil {
 		for i, p := range old.local {
 			switch {
@@ -99,6 +100,8 @@ func (b *Broker) setTopic(name string, t *topic) error {
 				drop = append(drop, p)
 			case i < len(t.replicas) && slices.Contains(t.replicas[i], b.cfg.ID):
 				t.local[i] = p // its topic is the first value of this id: the name and the id never change
+			case t.replicated():
+				moved = append(moved, p) // others have all of it
 			default:
 				leave = append(leave, p)
 			}
@@ -122,6 +125,13 @@ func (b *Broker) setTopic(name string, t *topic) error {
 
 	for _, p := range drop {
 		b.waits.fire(p) // they look again and find it gone
+		if err := b.dropPartition(p); err != nil {
+			return err
+		}
+	}
+	for _, p := range moved {
+		b.m.Mark("mark/broker/replica-moved-away")
+		b.waits.fire(p)
 		if err := b.dropPartition(p); err != nil {
 			return err
 		}
@@ -218,7 +228,12 @@ func (b *Broker) dropPartition(p *partition) error {
 	return nil
 }
 
-// sweep drops, at the start, the logs of topics that were deleted while this broker was down.
+// movedFrom tells whether the partition has replicas, and the broker's is not one of them.
+func (t *topic) movedFrom(broker, partition int32) bool {
+	return t.replicated() && int(partition) < len(t.replicas) && !slices.Contains(t.replicas[partition], broker)
+}
+
+// sweep drops, at the start, the logs of topics that were deleted, or of partitions that were moved away, while this broker was down.
 func (b *Broker) sweep() error {
 	d := b.m.Disk()
 	b.m.Failpoint("fault/broker/sweep-slow")
@@ -228,7 +243,7 @@ func (b *Broker) sweep() error {
 	}
 	removed := ""
 	for _, info := range infos {
-		name, _, ok := parsePartitionDir(info.Name)
+		name, partition, ok := parsePartitionDir(info.Name)
 		if !ok || !info.IsDir || b.unreadable[name] {
 			continue
 		}
@@ -241,7 +256,14 @@ func (b *Broker) sweep() error {
 			if err != nil {
 				continue // if it is ours it was opened, and if not it holds nothing
 			}
-			if id, err := decodeTopicIDFile(text); err != nil || id == t.id {
+			id, err := decodeTopicIDFile(text)
+			if err != nil || id == t.id && !t.movedFrom(b.cfg.ID, partition) {
+				continue
+			}
+			if id == t.id {
+				if err := dropDir(d, dir); err != nil {
+					return fatal{fmt.Errorf("drop the log of a partition that others have now: %w", err)}
+				}
 				continue
 			}
 		}

@@ -30,6 +30,7 @@ type claim struct {
 	epoch      int32         // leader epoch of who reads it, -1: not known. Group.mu
 	failures   int           // fetches that failed in a row. Group.mu
 	notBefore  time.Duration // no fetch until this Uptime. Group.mu
+	home       int32         // version of the node that holds the group's offsets of the topic: another one when the topic was deleted. Group.committing
 	committed  int64         // the registry's offset as last known, -1: none. Group.committing
 	version    int32         // of its node, -1: none. Group.committing
 	last       bool          // it is given up: its commits from now on are the last. Group.committing
@@ -98,6 +99,9 @@ func (g *Group) take(s *session, c *claim) error {
 	}
 	if g.m.Failpoint("fault/consumer/claimed") {
 		return errMisfortune
+	}
+	if err := g.readHome(s, c); err != nil {
+		return err
 	}
 	return g.readOffset(s, c)
 }

@@ -9,6 +9,23 @@ import (
 	"faultline/sim/machine"
 )
 
+// readHome reads which topic of its name the claim is on. Before the offset: what is deleted between keeps the claim from committing.
+func (g *Group) readHome(s *session, c *claim) error {
+	for {
+		stat, found, err := s.client.Exists(g.paths.home(c.topic), false)
+		if err != nil {
+			return err
+		}
+		if found {
+			c.home = stat.Version
+			return nil
+		}
+		if err := s.client.EnsurePath(g.paths.home(c.topic)); err != nil {
+			return err
+		}
+	}
+}
+
 // readOffset reads the committed offset of a claim. None is no error.
 func (g *Group) readOffset(s *session, c *claim) error {
 	data, stat, err := s.client.Get(c.offsetPath, false)
@@ -73,7 +90,7 @@ func (g *Group) commitStanding() error {
 const maxTargets = 64
 
 // commit writes the targets. Each write is one transaction with the check that the owner node is still there: the session being alive, it is ours
-// then, so no offset is written by somebody who lost the partition. The version of the offset's node is checked too: a write of
+// then, so no offset is written by somebody who lost the partition; and with the check that the topic was not deleted since the claim, for an offset in it means nothing in the next one of its name. The version of the offset's node is checked too: a write of
 // unknown outcome cannot take effect after a later one.
 //
 // The version of an owner node tells nothing: every one begins at 0. So a member must not write once it has deleted its node, for another may stand there; release
@@ -91,9 +108,10 @@ func (g *Group) commit(s *session, targets []target) error {
 			return failed
 		}
 		batch := targets[:min(len(targets), maxTargets)]
-		ops := make([]coord.Op, 0, 2*len(batch))
+		const each = 3 // operations for a target
+		ops := make([]coord.Op, 0, each*len(batch))
 		for _, t := range batch {
-			ops = append(ops, coord.CheckOp(t.c.owner, 0))
+			ops = append(ops, coord.CheckOp(t.c.owner, 0), coord.CheckOp(g.paths.home(t.c.topic), t.c.home))
 			if t.c.version < 0 {
 				ops = append(ops, coord.CreateOp(t.c.offsetPath, encodeOffset(t.next), coord.Persistent))
 			} else {
@@ -114,12 +132,19 @@ func (g *Group) commit(s *session, targets []target) error {
 		}
 		var refused *coord.MultiError
 		if errors.As(err, &refused) && refused.Index >= 0 && refused.Index < len(ops) {
-			t := batch[refused.Index/2]
-			if refused.Index%2 == 0 {
+			i := refused.Index / each
+			switch t := batch[i]; refused.Index % each {
+			case 0:
 				g.m.Mark("mark/consumer/commit-without-claim")
 				g.lost(t.c)
 				failed = fmt.Errorf("%s: %w: the partition was lost", t.c.subject, ErrNotCommitted)
-				targets = append(targets[:refused.Index/2], targets[refused.Index/2+1:]...)
+				targets = append(targets[:i], targets[i+1:]...)
+				continue
+			case 1:
+				g.m.Mark("mark/consumer/commit-to-deleted-topic")
+				g.claimAnew()
+				failed = fmt.Errorf("%s: %w: the topic was deleted", t.c.subject, ErrNotCommitted)
+				targets = append(targets[:i], targets[i+1:]...)
 				continue
 			}
 			g.m.Mark("mark/consumer/commit-of-old-version")
@@ -167,7 +192,7 @@ func (g *Group) lookAgain(s *session, targets []target) error {
 			return err
 		}
 		if t.c.version < 0 {
-			if err := s.client.EnsurePath(g.paths.offsets + "/" + t.c.topic); err != nil {
+			if err := s.client.EnsurePath(g.paths.home(t.c.topic)); err != nil {
 				return err
 			}
 		}
@@ -177,6 +202,14 @@ func (g *Group) lookAgain(s *session, targets []target) error {
 		}
 	}
 	return nil
+}
+
+// claimAnew lets the next rebalance give up all claims, whatever the registries say, and claim them again.
+func (g *Group) claimAnew() {
+	g.mu.Lock()
+	g.last, g.stale = nil, true
+	g.wake.Broadcast()
+	g.mu.Unlock()
 }
 
 func (g *Group) committed(t target) {

@@ -23,6 +23,7 @@ type party struct {
 	g       *Group
 	cluster *broker.Cluster
 	lease   atomic.Int64 // Uptime until which this is surely a member
+	asked   int32        // generation of the last sync that was sent; only run looks
 
 	// Group.mu guards these.
 	m       *member.Member
@@ -55,6 +56,7 @@ func (g *Group) newParty() *party {
 		lost:    g.m.NewCond("consumer/locate", g.mu),
 		grown:   g.m.NewCond("consumer/watch", g.mu),
 		counts:  map[string]int32{},
+		asked:   -1,
 	}
 }
 
@@ -250,9 +252,16 @@ func (p *party) plan() {
 		counts[t] = n
 	}
 	plan := how.Assign(members, counts)
+	missing := int32(0)
+	for _, t := range assign.Topics(members) {
+		missing += counts[t]
+	}
+	for _, share := range plan {
+		missing -= int32(len(share.Partitions))
+	}
 	g.mu.Lock()
 	p.counts = counts
-	p.m.Planned(plan)
+	p.m.Planned(plan, missing == 0)
 	g.mu.Unlock()
 }
 
@@ -275,10 +284,11 @@ func (p *party) sync() {
 	g.mu.Lock()
 	req := p.m.SyncRequest(g.m.Uptime())
 	g.mu.Unlock()
-	if g.m.Failpoint("fault/consumer/sync-lost") {
+	if first := p.asked != req.Generation; first && g.m.Failpoint("fault/consumer/sync-lost") {
 		p.awaitNews()
 		return
 	}
+	p.asked = req.Generation
 	var got *kmsg.SyncGroupResponse
 	resp, err := conn.Request(req)
 	if err == nil {
@@ -296,7 +306,7 @@ func (p *party) sync() {
 }
 
 // awaitNews waits for the answer to a sync that was lost without the connection's ending. There is none, but heartbeats go on, and one of them tells when the group has gone on without this
-// member.
+// member: the coordinator waits for a member's first sync in a generation, and for no other.
 func (p *party) awaitNews() {
 	g := p.g
 	g.m.Mark("mark/consumer/sync-lost")

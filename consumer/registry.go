@@ -30,8 +30,11 @@ func (r registry) owner(topic string, partition int32) string {
 	return r.owners + "/" + topic + "/" + strconv.Itoa(int(partition))
 }
 
+// home holds the group's offsets of a topic.
+func (r registry) home(topic string) string { return r.offsets + "/" + topic }
+
 func (r registry) offset(topic string, partition int32) string {
-	return r.offsets + "/" + topic + "/" + strconv.Itoa(int(partition))
+	return r.home(topic) + "/" + strconv.Itoa(int(partition))
 }
 
 // subscription is the data of a member's node, in the layout of Kafka's own registry consumer.

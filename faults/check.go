@@ -102,6 +102,8 @@ func (f Fault) checkTarget(field, target string, env Env, wrong complain) {
 			continue
 		}
 		switch {
+		case f.Kind == Reassign && t.role != "broker" && t.any != "broker" && t.topic == "":
+			wrong(field, "found %q, allowed are brokers", t.text)
 		case t.rack > max(1, env.Racks):
 			wrong(field, "found %q, allowed is %s", t.text, rackNames(env))
 		case t.topic != "":
@@ -175,7 +177,7 @@ func (f Fault) checkValues(env Env, wrong complain) {
 	if n := f.repeats(env); n > maxRepeats {
 		wrong("every", "found %v, which makes %d faults, allowed are %d", f.Every, n, maxRepeats)
 	}
-	if f.Kind == AddPartitions && f.Topic != "" {
+	if slices.Contains([]Kind{AddPartitions, RenewTopic, Reassign}, f.Kind) && f.Topic != "" {
 		i := slices.IndexFunc(env.Topics, func(info TopicInfo) bool { return info.Name == f.Topic })
 		if i < 0 {
 			wrong("topic", "found %q, allowed is %s%s", f.Topic, topicNames(env), quantity.DidYouMean(f.Topic, strings.Split(topicNames(env), ", ")))

@@ -40,6 +40,8 @@ func (in *Injection) effects() map[Kind]effect {
 		SlowCPU:       in.cpu,
 		AddPartitions: in.administer,
 		CreateTopic:   in.administer,
+		RenewTopic:    in.administer,
+		Reassign:      in.administer,
 		Misfortune:    in.misfortune,
 	}
 }
@@ -315,11 +317,19 @@ func (in *Injection) cpu(f Fault, _ int, hit []string) (Heal, bool) {
 	}), true
 }
 
-func (in *Injection) administer(f Fault, _ int, _ []string) (Heal, bool) {
-	if f.Kind == AddPartitions {
+func (in *Injection) administer(f Fault, _ int, hit []string) (Heal, bool) {
+	switch f.Kind {
+	case AddPartitions:
 		in.target.AddPartitions(f.Topic, int32(f.Partitions.V()))
-	} else {
+	case CreateTopic:
 		in.target.CreateTopic(f.Topic, int32(f.Partitions.V()))
+	case RenewTopic:
+		in.target.DeleteTopic(f.Topic)
+		return untold(func() { in.target.RestoreTopic(f.Topic) }), true
+	case Reassign:
+		for _, m := range hit {
+			in.target.Reassign(f.Topic, m)
+		}
 	}
 	return nil, true
 }

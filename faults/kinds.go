@@ -43,6 +43,8 @@ const (
 	SlowCPU        Kind = "slow-cpu"
 	AddPartitions  Kind = "add-partitions"
 	CreateTopic    Kind = "create-topic"
+	RenewTopic     Kind = "renew-topic"
+	Reassign       Kind = "reassign"
 	Misfortune     Kind = "misfortune"
 )
 
@@ -87,6 +89,8 @@ var Kinds = []KindInfo{
 	{SlowCPU, "The target's CPU is slower.", []string{"target", "factor"}, []string{"for"}},
 	{AddPartitions, "An administrator gives a topic more partitions.", []string{"topic", "partitions"}, nil},
 	{CreateTopic, "An administrator creates a topic.", []string{"topic", "partitions"}, nil},
+	{RenewTopic, "An administrator deletes a topic, and creates it anew as it was in the beginning when the fault ends.", []string{"topic", "for"}, nil},
+	{Reassign, "An administrator moves every partition of a topic to the brokers that are registered then, dealt out one after the other from the target on: new replicas are added, and when they are in sync the others go.", []string{"topic", "target"}, nil},
 	{Misfortune, "Places in the programs now and then take long, up to latency, and then their early way out, on every machine that passes them.", []string{"place", "probability"}, []string{"for", "latency"}},
 }
 

@@ -72,7 +72,7 @@ type Fault struct {
 	// Strikes only if the system promises to survive it, as things are at that moment (docs/fault-model.md, the atlas); else it is held back, and the timeline says so. A swarm
 	// in checked mode writes this where partitions have several replicas.
 	If string `yaml:"if" oneof:"survivable"`
-	// Topic of add-partitions and create-topic.
+	// Topic of add-partitions, create-topic, renew-topic and reassign.
 	Topic string `yaml:"topic"`
 	// Partitions that the topic has afterwards.
 	Partitions quantity.Counts `yaml:"partitions" min:"1" max:"64"`

@@ -48,6 +48,8 @@ func TestFaultPrintsAsTheLineThatMakesIt(t *testing.T) {
 		"{at: 1s, fault: disk-error, target: leader of t/0, op: fsync, path: \"**/*.log\", probability: 5%, count: 2}",
 		"{at: 1s, fault: slow-cpu, target: broker-*, factor: 10}",
 		"{at: 1s, fault: add-partitions, topic: t, partitions: 8}",
+		"{at: 1s, fault: renew-topic, for: 2s, topic: t}",
+		"{at: 1s, fault: reassign, target: broker-1, topic: t}",
 		"{at: 1s, fault: rolling-restart, target: broker-*, for: 500ms, gap: 100ms, how: power-loss}",
 		"{at: 1s, fault: freeze, target: coord-1, for: 3s}",
 		"{at: 1s, fault: power-loss, target: rack-2, for: 1s}",
@@ -142,12 +144,15 @@ func anyFault(t *rapid.T) Fault {
 		case "factor":
 			f.Factor = quantity.Just(quantity.Count(rapid.Int64Range(2, 1000).Draw(t, "factor")))
 		case "topic":
-			f.Topic = map[Kind]string{AddPartitions: "t", CreateTopic: "new"}[info.Kind]
+			f.Topic = map[Kind]string{AddPartitions: "t", RenewTopic: "t", Reassign: "t", CreateTopic: "new"}[info.Kind]
 		case "partitions":
 			f.Partitions = quantity.Just(quantity.Count(rapid.Int64Range(1, 64).Draw(t, "partitions")))
 		default:
 			panic("no draw for " + name)
 		}
+	}
+	if info.Kind == Reassign {
+		f.Target = "any broker"
 	}
 	if info.Kind == Start && strings.Contains(f.Target, "broker") {
 		f.For = quantity.Durations{}

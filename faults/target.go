@@ -69,6 +69,10 @@ type Target interface {
 	// would: asynchronously, and again until it worked.
 	AddPartitions(topic string, total int32)
 	CreateTopic(topic string, partitions int32)
+	// DeleteTopic deletes a topic, RestoreTopic makes it again as the scenario has it, Reassign moves its partitions to the registered brokers from one on; in the same way.
+	DeleteTopic(topic string)
+	RestoreTopic(topic string)
+	Reassign(topic, from string)
 }
 
 // Heal ends an effect, and says what it did. Further calls do nothing and say nothing.

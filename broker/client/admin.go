@@ -64,6 +64,39 @@ func (c *Cluster) DeleteTopic(name string) error {
 	return nil
 }
 
+// Reassign begins to move partitions, which are named by their place in the list, to other replicas. A nil entry leaves a partition as it is.
+func (c *Cluster) Reassign(topic string, replicas [][]int32) error {
+	req := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+	req.TimeoutMillis = int32(c.cfg.RequestTimeout.Milliseconds())
+	t := kmsg.NewAlterPartitionAssignmentsRequestTopic()
+	t.Topic = topic
+	for id, list := range replicas {
+		if list != nil {
+			p := kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+			p.Partition, p.Replicas = int32(id), list
+			t.Partitions = append(t.Partitions, p)
+		}
+	}
+	req.Topics = append(req.Topics, t)
+	resp, err := c.request(req)
+	if err != nil {
+		return fmt.Errorf("reassign %s: %w", topic, err)
+	}
+	c.Invalidate(topic)
+	answer := resp.(*kmsg.AlterPartitionAssignmentsResponse)
+	if err := kerr.ErrorForCode(answer.ErrorCode); err != nil {
+		return fmt.Errorf("reassign %s: %w", topic, err)
+	}
+	for _, t := range answer.Topics {
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				return fmt.Errorf("reassign %s/%d: %w", topic, p.Partition, err)
+			}
+		}
+	}
+	return nil
+}
+
 // Timestamps that ask Offset for a place instead of a time.
 const (
 	Latest       int64 = -1 // the first offset that is not visible yet

@@ -8,7 +8,8 @@
 // regularly, or its process never ended).
 //
 // Who came back and lost what it had not flushed leaves every ISR and ELR, so that the others' copies count (KIP-966, "last replica standing"). Only where nobody else is left, dead or
-// alive, does it stay: with one replica, or with one in-sync replica allowed, there is no other copy.
+// alive, does it stay: with one replica, or with one in-sync replica allowed, there is no other copy. Where all have lost
+// their tails those stay that were in sync last; as long as one that is eligible is away, nobody knows whether all have.
 package controller
 
 import (
@@ -36,6 +37,7 @@ type Topic struct {
 type Partition struct {
 	ID       int32
 	Replicas []int32        // the first is preferred. While a reassignment is under way: the replicas that there shall be, then those that leave
+	Moving   bool           // a reassignment is under way
 	Leaving  []int32        // of Replicas: to be removed when all others are in sync
 	State    *replica.State // nil: there is none yet
 }
@@ -145,10 +147,17 @@ func (v *View) decide(t *Topic, p *Partition) (Write, bool) {
 // something.
 func (v *View) purge(s *replica.State, least int) (why string) {
 	robbed := func(m replica.Member) bool { return v.robbed(m) }
+	open := false // who is eligible has to come back before it is known whether anybody has everything
 	if !all(s.ISR, robbed) || !all(s.ELR, robbed) {
 		elr := slices.DeleteFunc(slices.Clone(s.ELR), robbed)
 		isr := slices.DeleteFunc(slices.Clone(s.ISR), robbed)
 		switch {
+		case len(isr) == 0 && !slices.ContainsFunc(elr, v.intact):
+			open = true
+			if len(elr) < len(s.ELR) {
+				s.ELR = elr
+				why = "eligible replica lost its tail"
+			}
 		case len(isr) == 0: // those of the ELR have what is committed, too
 			s.ISR, s.ELR = elr, nil
 			why = "in-sync replicas lost their tails"
@@ -156,6 +165,9 @@ func (v *View) purge(s *replica.State, least int) (why string) {
 			s.ISR, s.ELR = isr, elr
 			why = "replica lost its tail"
 		}
+	} else if len(s.ELR) > 0 { // all did: who was in sync last has the most
+		s.ELR = nil
+		why = "eligible replica lost its tail"
 	}
 	if live := slices.DeleteFunc(slices.Clone(s.ISR), func(m replica.Member) bool { return !v.intact(m) }); len(live) > 0 && len(live) < len(s.ISR) {
 		s.Resize(live, least)
@@ -163,7 +175,7 @@ func (v *View) purge(s *replica.State, least int) (why string) {
 	}
 	for _, list := range [][]replica.Member{s.ISR, s.ELR} {
 		for i := range list {
-			if b := v.broker(list[i].ID); b != nil && b.Epoch != list[i].Epoch {
+			if b := v.broker(list[i].ID); b != nil && b.Epoch != list[i].Epoch && !(open && v.robbed(list[i])) {
 				if list[i].ID == s.Leader {
 					s.Leader = replica.NoLeader // it leads again in an epoch of its own
 				}
@@ -212,7 +224,7 @@ func (v *View) elect(s *replica.State, t *Topic, p *Partition, least int) (why s
 
 // complete ends a reassignment when all replicas that stay are in sync and lead.
 func (v *View) complete(s *replica.State, p *Partition, w *Write) (why string) {
-	if len(p.Leaving) == 0 || s.Leader == replica.NoLeader {
+	if !p.Moving || s.Leader == replica.NoLeader {
 		return ""
 	}
 	stay := slices.DeleteFunc(slices.Clone(p.Replicas), func(id int32) bool { return slices.Contains(p.Leaving, id) })
@@ -221,13 +233,16 @@ func (v *View) complete(s *replica.State, p *Partition, w *Write) (why string) {
 			return ""
 		}
 	}
+	w.Replicas = stay
+	if len(p.Leaving) == 0 {
+		return "reassigned" // nobody has to hear of another state
+	}
 	left := func(m replica.Member) bool { return slices.Contains(p.Leaving, m.ID) }
 	s.ISR, s.ELR = slices.DeleteFunc(slices.Clone(s.ISR), left), slices.DeleteFunc(slices.Clone(s.ELR), left)
 	if slices.Contains(p.Leaving, s.Leader) {
 		s.Leader = stay[0]
 	}
 	s.LeaderEpoch++ // the old replicas must hear of it
-	w.Replicas = stay
 	return "reassigned"
 }
 

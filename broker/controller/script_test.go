@@ -96,6 +96,7 @@ func (s *decisions) step(t *testing.T, words []string) {
 		p, to := part(words[1]), list(t, words[3])
 		p.Leaving = slices.DeleteFunc(slices.Clone(p.Replicas), func(id int32) bool { return slices.Contains(to, id) })
 		p.Replicas = slices.Concat(to, p.Leaving)
+		p.Moving = true
 	case "decide":
 		s.apply(s.view.Decide())
 	case "prefer":
@@ -128,7 +129,7 @@ func (s *decisions) apply(writes []controller.Write) {
 		p := &s.view.Topics[0].Partitions[w.Partition]
 		p.State = &w.State
 		if w.Replicas != nil {
-			p.Replicas, p.Leaving = w.Replicas, nil
+			p.Replicas, p.Leaving, p.Moving = w.Replicas, nil, false
 		}
 		leader := fmt.Sprint("led by ", w.State.Leader)
 		if w.State.Leader == replica.NoLeader {

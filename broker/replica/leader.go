@@ -128,8 +128,8 @@ func (l *Leader) advance() bool {
 	if l.proposed != nil {
 		count(l.proposed.ISR)
 	}
-	if to <= l.hw {
-		return false
+	if to <= l.hw || to < l.begin {
+		return false // the leader before may have told more than this one's first steps: all that it can have told is below begin
 	}
 	l.hw = to
 	return true

@@ -68,6 +68,7 @@ type Member struct {
 
 	coordinator string // address; empty: not known
 	id          string
+	known       bool // it was synced by this id, so that every later coordinator knows it
 	generation  int32
 	stage       stage
 	rejoin      bool          // it must join (again). It stays so until a join is answered (KAFKA-9815)
@@ -81,12 +82,16 @@ type Member struct {
 	members     []assign.Member
 	plan        []kmsg.SyncGroupRequestGroupAssignment
 
-	target  []assign.Partition // what it was given
-	said    []assign.Partition // what it told the group that it owns, in its last join
-	shrank  bool               // some of that went to nobody, because it had it
-	owned   []assign.Partition // what it took
-	ownedIn int32              // in which generation
-	had     []assign.Partition // what it owned last, for an eager assignor that wants to know
+	target []assign.Partition // what it was given
+	said   []assign.Partition // what it told the group that it owns, in its last join
+	shrank bool               // some of that went to nobody, because it had it
+	// rest: as leader, this one left partitions to nobody, because they had an owner; or it cannot know whether an earlier leader did. Who had them joins again when it has given them up. A static one that
+	// restarted meanwhile does not know that it should: then the leader sees to it, at followUp (0: there is nothing to follow up).
+	rest     bool
+	followUp time.Duration
+	owned    []assign.Partition // what it took
+	ownedIn  int32              // in which generation
+	had      []assign.Partition // what it owned last, for an eager assignor that wants to know
 
 	lost  bool // others may own what it owns
 	away  bool // the application takes too long: it is no member until that is over
@@ -174,6 +179,13 @@ func (m *Member) Next(now time.Duration) Step {
 		}
 		return Step{Kind: Take, Partitions: without(m.target, m.owned)}
 	}
+	if m.followUp > 0 {
+		if now < m.followUp {
+			return Step{Kind: Wait, Until: m.followUp}
+		}
+		m.followUp, m.rejoin = 0, true
+		return m.Next(now)
+	}
 	return Step{Kind: Wait, Until: Never}
 }
 
@@ -229,6 +241,9 @@ func (m *Member) Took(partitions []assign.Partition) {
 	slices.SortFunc(m.owned, assign.Partition.Compare)
 	m.ownedIn = m.generation
 	m.stage = in
+	if m.followUp = 0; m.rest && m.leads {
+		m.followUp = m.sent + m.cfg.Session
+	}
 	m.rejoin = m.rejoin || m.shrank // what it gave up is free for others in the next round (KIP-429)
 }
 

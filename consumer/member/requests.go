@@ -90,8 +90,10 @@ func (m *Member) Joined(now time.Duration, r *kmsg.JoinGroupResponse, err error)
 		m.giveUpAll() // the group may have been through a generation without it
 	}
 	m.failures, m.notBefore = 0, 0
+	m.known = m.known && m.id == r.MemberID
 	m.id, m.generation, m.protocol = r.MemberID, r.Generation, a
 	m.leads, m.skip, m.plan = r.LeaderID == r.MemberID, r.SkipAssignment, nil
+	m.rest = m.skip && m.cooperative
 	m.stage, m.rejoin = joined, false
 	m.provedUnsynced(m.sent)
 	m.asking = false
@@ -119,10 +121,10 @@ func (m *Member) giveUpAll() {
 // Members are those for whom the leader has to plan, with the assignor that the group chose.
 func (m *Member) Members() ([]assign.Member, *assign.Assignor) { return m.members, m.protocol }
 
-// Planned gives the leader's plan.
-func (m *Member) Planned(plan assign.Plan) {
+// Planned gives the leader's plan. whole: it gives every partition to somebody.
+func (m *Member) Planned(plan assign.Plan, whole bool) {
 	if m.stage == joined {
-		m.plan = plan.Encode()
+		m.plan, m.rest = plan.Encode(), !whole
 	}
 }
 
@@ -159,7 +161,7 @@ func (m *Member) Synced(now time.Duration, r *kmsg.SyncGroupResponse, err error)
 		m.giveUpAll()
 	}
 	m.proved(m.sent)
-	m.target, m.stage = target, synced
+	m.target, m.stage, m.known = target, synced, true
 	m.shrank = m.cooperative && len(without(m.said, target)) > 0
 	m.plan, m.members = nil, nil
 	return true
@@ -178,8 +180,13 @@ func (m *Member) unreachable(now time.Duration) {
 // refused draws the consequences of an error that a coordinator answered.
 func (m *Member) refused(now time.Duration, err error) {
 	switch {
-	case errors.Is(err, kerr.FencedInstanceID):
+	case errors.Is(err, kerr.FencedInstanceID) && m.known:
 		m.fatal(errFenced)
+		return
+	case errors.Is(err, kerr.FencedInstanceID):
+		// The id may be in no log yet, when a coordinator took over that knows only the one before. So it asks for another, and the last who asks has it.
+		m.id = ""
+		m.lose()
 		return
 	case errors.Is(err, kerr.UnknownMemberID):
 		m.id = ""

@@ -29,7 +29,8 @@ import (
 //	beaten                               the answer to the heartbeat sent last
 //	took | gave                          what it was asked to take or give up is done
 //	joined, synced, beaten, answered ERROR, or "lost" for no answer at all
-//	away | back | left | planned
+//	away | back | left
+//	planned [part]                       part: something was left to nobody
 //	wait 5s
 //
 // Every line of output ends with how long the member is surely one.
@@ -143,7 +144,7 @@ func (s *script) step(t *testing.T, f []string) {
 	case "joined":
 		s.joined(t, f[1:], code, lost)
 	case "planned":
-		s.m.Planned(assign.Plan{{Member: s.m.ID()}})
+		s.m.Planned(assign.Plan{{Member: s.m.ID()}}, arg != "part")
 	case "synced":
 		if !s.sent {
 			s.m.SyncRequest(s.now)

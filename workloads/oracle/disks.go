@@ -44,6 +44,9 @@ type Disks struct {
 	deleted     map[string]bool // topics that are not there now
 	everDeleted map[string]bool
 	compacted   map[place]map[int64]bool // offsets of records that compaction took
+	ids         map[string]string        // machine -> broker id
+	assigned    map[place][]string       // ids of the brokers that have a replica
+	left        map[place][]string       // and of those that had one
 }
 
 // brokerDisk is one broker's disk.
@@ -66,7 +69,8 @@ type aheadSample struct {
 
 // NewDisks watches no disk yet. now reads the world's time.
 func NewDisks(p *Promise, now func() time.Duration) *Disks {
-	return &Disks{promise: p, now: now, byName: map[string]*brokerDisk{}, heal: none, deleted: map[string]bool{}, everDeleted: map[string]bool{}, compacted: map[place]map[int64]bool{}}
+	return &Disks{promise: p, now: now, byName: map[string]*brokerDisk{}, heal: none, deleted: map[string]bool{}, everDeleted: map[string]bool{}, compacted: map[place]map[int64]bool{},
+		ids: map[string]string{}, assigned: map[place][]string{}, left: map[place][]string{}}
 }
 
 // Watch follows a broker's disk from now on, as the disk's observer. wall reads that machine's wall clock.
@@ -87,6 +91,9 @@ func (d *Disks) Observe(e *history.Event) {
 	switch e.Kind {
 	case history.Traced:
 		if b != nil {
+			if e.Trace.Kind == machine.BrokerUp {
+				d.ids[e.Machine] = itoa(e.Trace.A)
+			}
 			d.sample(b)
 			d.traced(b, e)
 			return
@@ -98,6 +105,9 @@ func (d *Disks) Observe(e *history.Event) {
 				maps.DeleteFunc(d.compacted, func(p place, _ map[int64]bool) bool { return p.topic == topic })
 			case machine.ZnodeCreated:
 				d.deleted[topic] = false
+				d.assign(topic, parseTopic(e.Trace.Detail))
+			case machine.ZnodeSet:
+				d.assign(topic, parseTopic(e.Trace.Detail))
 			}
 		}
 	case history.FaultInjected, history.FaultHealed:
@@ -115,6 +125,24 @@ func (d *Disks) Observe(e *history.Event) {
 			d.heal = e.At
 		}
 	}
+}
+
+// assign takes another assignment of a topic.
+func (d *Disks) assign(topic string, replicas map[int32][]string) {
+	for partition, ids := range replicas { // order: each for itself
+		p := place{topic, partition}
+		for _, id := range d.assigned[p] {
+			if !slices.Contains(ids, id) {
+				d.left[p] = append(d.left[p], id)
+			}
+		}
+		d.assigned[p] = ids
+	}
+}
+
+// movedAway tells whether the log's broker was to have a replica and then not any more.
+func (d *Disks) movedAway(l *diskLog) bool {
+	return slices.Contains(d.left[l.place], d.ids[l.on.machine])
 }
 
 // ruin lets no oracle judge a log any more.

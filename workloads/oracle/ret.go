@@ -14,7 +14,7 @@ import (
 // reading of the last 30 s: the decision comes a little before the deed), or the log without it still has as many bytes as the policy keeps; all
 // of it is visible; it is not the one that holds the log's end, and an active segment remains. The same holds while a log is being opened for
 // what an interrupted deletion left over; there, segments may go too that lie behind the first batch which is not whole, for a crash can do that.
-// A log goes as a whole only after its topic was deleted.
+// A log goes as a whole only after its topic was deleted or its replica was moved to another broker.
 // And what the policy does not keep goes: not later than Within after it could. That includes the only segment when all its records are too old, for the
 // broker rolls it then. A segment that holds several batches is not larger than the topic's segments may be, unless it may be compacted, which adds a little to each batch with tombstones.
 //
@@ -91,8 +91,8 @@ func (o *Retention) Waits() string {
 
 // dropped judges a log that goes as a whole.
 func (o *Retention) dropped(l *diskLog) {
-	if !o.disks.everDeleted[l.topic] {
-		o.Violate(o.disks.now(), Retain, "%s on %s was removed as a whole, but nobody deleted its topic", l.place, l.on.machine)
+	if !o.disks.everDeleted[l.topic] && !o.disks.movedAway(l) {
+		o.Violate(o.disks.now(), Retain, "%s on %s was removed as a whole, but nobody deleted its topic or moved its replica away", l.place, l.on.machine)
 	}
 }
 

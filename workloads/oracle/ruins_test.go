@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"faultline/sim/machine"
 	"faultline/workloads/history"
 
 	"github.com/stretchr/testify/require"
@@ -216,4 +217,36 @@ func TestDiskOraclesOfARuinedLog(t *testing.T) {
 	f.opened(0, 0)
 	shown(f)
 	f.fires(Dirty, "only those below 0 are flushed")
+}
+
+// What takes one copy of several frees nothing; what takes too many, or lets one of them decay, frees that partition, and those that come to the broker later.
+func TestAPartitionWithSeveralReplicasIsFreedAsAWhole(t *testing.T) {
+	ruins := NewRuins(&Promise{Coord: []string{"coord-1"}})
+	r := history.NewRecorder(func() time.Duration { return time.Second })
+	r.Attach(ruins)
+	freed := func() (out []int32) {
+		for p := range int32(4) {
+			if ruins.Partition("t", p) {
+				out = append(out, p)
+			}
+		}
+		return out
+	}
+	topic := func(data string) {
+		r.Traced(history.Who{Machine: "coord-1", Incarnation: 1}, machine.Event{Kind: machine.ZnodeSet, Subject: "/brokers/topics/t", Detail: data})
+	}
+	for i := range int64(3) {
+		r.Traced(history.Who{Machine: "broker-" + itoa(i+1), Incarnation: 1}, machine.Event{Kind: machine.BrokerUp, A: i + 1})
+	}
+	topic(`{"partitions":{"0":[1,2],"1":[2,3]}}`)
+	r.MachineCrashed(history.Who{Machine: "broker-1"}, true, "")
+	r.MachineWiped(history.Who{Machine: "broker-1"})
+	require.Empty(t, freed(), "one copy is gone")
+	r.PartitionRuined("t", 0, 1)
+	require.Equal(t, []int32{0}, freed())
+	r.MachineRuined("broker-3", 2, "bytes")
+	topic(`{"partitions":{"0":[1,2],"1":[2,3],"2":[1,2],"3":[3,1]}}`)
+	require.Subset(t, freed(), []int32{0, 3}, "it comes to a broker whose disk decays")
+	require.NotContains(t, freed(), int32(2))
+	require.False(t, ruins.Registry())
 }

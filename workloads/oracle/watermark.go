@@ -205,7 +205,7 @@ func (o *Watermarks) told(e *history.Event, p *replicas, leader bool) {
 	w.note(e.At, hw)
 	switch {
 	case e.Trace.B < 0:
-		if owed := min(w.owed, w.end); hw < owed && p.unclean == 0 && !o.cluster.promise.Small {
+		if owed := min(w.owed, w.end); hw < owed && p.unclean == 0 && !o.cluster.promise.Small && !o.cluster.promise.Ruins.Any() {
 			o.Violate(e.At, HighMark, "%s opens %s with the high watermark %d, but it told %d at least %v before its last life ended", e.Machine, p.place, hw, owed, writtenWithin)
 		}
 		w.owed = 0

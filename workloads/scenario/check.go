@@ -127,9 +127,6 @@ func (c *checker) topology(t *Topology) {
 	}
 	for i := range t.Producers {
 		p, path := &t.Producers[i], fmt.Sprintf("topology.producers[%d]", i)
-		if topic := strictest(t); p.Batch.Max > topic.MaxBatch.Min {
-			c.wrong(path+".batch", "found %v, allowed is what topic %s accepts (max_batch %v) or less", p.Batch, topic.Name, topic.MaxBatch)
-		}
 		if slices.Contains(p.Idempotent.Options, "yes") {
 			if slices.Contains(p.Acks.Options, "0") || slices.Contains(p.Acks.Options, "1") {
 				c.wrong(path+".acks", "found %v for an idempotent producer, allowed is all", p.Acks)

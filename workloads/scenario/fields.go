@@ -141,7 +141,7 @@ type Producer struct {
 	Start quantity.Durations `yaml:"start" default:"0s" min:"0s" each:"true"`
 	// When a produced batch is acknowledged: not at all (0), in the log (1), flushed too (all).
 	Acks quantity.Choice `yaml:"acks" default:"all" oneof:"0|1|all"`
-	// A batch is sent at this size at the latest.
+	// A batch is sent at this size at the latest. One that a topic refuses as too large (see max_batch) is split.
 	Batch quantity.Sizes `yaml:"batch" default:"16KiB" min:"1B"`
 	// A batch is sent with so many records at the latest.
 	BatchRecords quantity.Counts `yaml:"batch_records" default:"unlimited" min:"1" max:"unlimited"`

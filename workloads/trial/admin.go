@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"faultline/broker/client"
 	coord "faultline/coord/client"
+	"faultline/workloads/scenario"
 )
 
 // admin is the administrator's machine: it creates topics and adds partitions, each again and again until it worked.
@@ -19,10 +21,11 @@ type admin struct {
 	node  *node
 	coord *coord.Client
 	kafka *client.Cluster
+	doing map[string]int // topic -> deletions under way
 }
 
 func newAdmin(r *run) *admin {
-	a := &admin{r: r}
+	a := &admin{r: r, doing: map[string]int{}}
 	a.node = r.named(roleAdmin, 1, a.main)
 	return a
 }
@@ -75,6 +78,64 @@ func (a *admin) createTopic(topic string, partitions int32) {
 func (a *admin) addPartitions(topic string, total int32) {
 	a.node.comp.Go("add partitions", func() {
 		a.insist(func() error { return a.extend(topic, total) })
+	})
+}
+
+// deleteTopic deletes a topic.
+func (a *admin) deleteTopic(topic string) {
+	a.doing[topic]++
+	a.node.comp.Go("delete topic", func() {
+		a.insist(func() error {
+			err := a.kafka.DeleteTopic(topic)
+			if errors.Is(err, kerr.UnknownTopicOrPartition) {
+				return nil // an attempt whose answer was lost
+			}
+			return err
+		})
+		a.doing[topic]--
+	})
+}
+
+// restoreTopic makes a topic that was deleted again, as the scenario has it.
+func (a *admin) restoreTopic(topic string) {
+	i := slices.IndexFunc(a.r.sc.Topology.Topics, func(t scenario.Topic) bool { return t.Name == topic })
+	t := &a.r.sc.Topology.Topics[i] // the plan was checked
+	a.node.comp.Go("restore topic", func() {
+		a.insist(func() error {
+			if a.doing[topic] > 0 {
+				return errors.New("the topic is still being deleted")
+			}
+			return a.create(topic, int32(t.Partitions.V()), int16(t.Replicas.V()), topicSettings(t))
+		})
+	})
+}
+
+// reassign moves every partition of a topic to as many registered brokers as it has replicas now, dealt out one after the other from a broker on.
+func (a *admin) reassign(topic, from string) {
+	a.node.comp.Go("reassign", func() {
+		a.insist(func() error {
+			var live []int32
+			for id := range a.r.registry.brokers {
+				live = append(live, id)
+			}
+			slices.Sort(live)
+			parts := a.r.registry.topics[topic]
+			first := slices.IndexFunc(live, func(id int32) bool { return brokerName(id) == from })
+			if first < 0 || len(parts) == 0 {
+				return fmt.Errorf("%s is not registered, or topic %s not there", from, topic)
+			}
+			replicas := make([][]int32, len(parts))
+			for p := range replicas {
+				n := a.r.registry.copies(topic, int32(p))
+				if n > len(live) {
+					return fmt.Errorf("%d brokers are up, want %d for the replicas of a partition", len(live), n)
+				}
+				for i := range n {
+					replicas[p] = append(replicas[p], live[(first+p+i)%len(live)])
+				}
+			}
+			return a.kafka.Reassign(topic, replicas)
+		})
 	})
 }
 

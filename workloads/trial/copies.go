@@ -91,7 +91,7 @@ func parseCopies(data string) (least int, replicas [][]string) {
 			least = n
 		}
 	}
-	assigned := parseAssignment(data)
+	assigned, _ := parseAssignment(data)
 	for p := range int32(len(assigned)) {
 		var names []string
 		for _, id := range assigned[p] {

@@ -3,6 +3,7 @@ package trial
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 // registry follows what the coordination service holds about brokers and topics, by the transactions that it traced.
 type registry struct {
+	moves   map[string]map[int32]int     // topic -> partition that is being reassigned -> replicas that it shall have
 	topics  map[string]map[int32][]int32 // topic -> partition -> brokers that it is assigned to
 	leaders map[string][]int32           // of topics with several replicas, by partition: the broker that leads it, negative: none
 	brokers map[int32]bool               // registered now
@@ -22,7 +24,7 @@ type registry struct {
 }
 
 func newRegistry() *registry {
-	return &registry{topics: map[string]map[int32][]int32{}, leaders: map[string][]int32{}, brokers: map[int32]bool{}, owners: map[string]bool{}}
+	return &registry{moves: map[string]map[int32]int{}, topics: map[string]map[int32][]int32{}, leaders: map[string][]int32{}, brokers: map[int32]bool{}, owners: map[string]bool{}}
 }
 
 const (
@@ -44,7 +46,7 @@ func (g *registry) Observe(e *history.Event) {
 	switch e.Trace.Kind {
 	case machine.ZnodeCreated, machine.ZnodeSet:
 		if topic, ok := strings.CutPrefix(e.Trace.Subject, topicsPath); ok && !strings.Contains(topic, "/") {
-			g.topics[topic] = parseAssignment(e.Trace.Detail)
+			g.topics[topic], g.moves[topic] = parseAssignment(e.Trace.Detail)
 		} else if topic, ok := strings.CutSuffix(topic, "/state"); ok {
 			g.leaders[topic] = parseLeaders(e.Trace.Detail)
 		}
@@ -57,6 +59,7 @@ func (g *registry) Observe(e *history.Event) {
 	case machine.ZnodeDeleted:
 		if topic, ok := strings.CutPrefix(e.Trace.Subject, topicsPath); ok {
 			delete(g.topics, topic)
+			delete(g.moves, topic)
 			delete(g.leaders, strings.TrimSuffix(topic, "/state"))
 		}
 		if id, ok := brokerID(e.Trace.Subject); ok {
@@ -76,20 +79,46 @@ func brokerID(path string) (int32, bool) {
 }
 
 // parseAssignment reads a topic's znode; see broker for the layout.
-func parseAssignment(data string) map[int32][]int32 {
+func parseAssignment(data string) (out map[int32][]int32, moves map[int32]int) {
 	var node struct {
 		Partitions map[string][]int32 `json:"partitions"`
+		Moves      map[string]struct {
+			To []int32 `json:"to"`
+		} `json:"moves"`
 	}
-	out := map[int32][]int32{}
+	out, moves = map[int32][]int32{}, map[int32]int{}
 	if json.Unmarshal([]byte(data), &node) != nil {
-		return out
+		return out, moves
+	}
+	for p, m := range node.Moves {
+		if i, err := strconv.ParseInt(p, 10, 32); err == nil {
+			moves[int32(i)] = len(m.To)
+		}
 	}
 	for p, replicas := range node.Partitions {
 		if i, err := strconv.ParseInt(p, 10, 32); err == nil && len(replicas) > 0 {
 			out[int32(i)] = replicas
 		}
 	}
-	return out
+	return out, moves
+}
+
+// moving tells which topic's partitions are being reassigned, "" when none are.
+func (g *registry) moving() string {
+	for _, topic := range slices.Sorted(maps.Keys(g.moves)) {
+		if n := len(g.moves[topic]); n > 0 {
+			return fmt.Sprintf("%d partitions of %s are being reassigned", n, topic)
+		}
+	}
+	return ""
+}
+
+// copies is how many replicas a partition has, or shall have.
+func (g *registry) copies(topic string, partition int32) int {
+	if n := g.moves[topic][partition]; n > 0 {
+		return n
+	}
+	return len(g.topics[topic][partition])
 }
 
 // parseLeaders reads the leaders out of a topic's state.

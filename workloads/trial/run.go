@@ -335,6 +335,9 @@ func (r *run) waits() string {
 	if w := r.tally.behind(r.hurt); w != "" {
 		return w
 	}
+	if w := r.registry.moving(); w != "" {
+		return w
+	}
 	if w := r.registry.unowned(r.tally.groups, r.hurt); w != "" {
 		return w
 	}

@@ -240,5 +240,8 @@ func (t target) Misfortune(place string, ppm int64, latency time.Duration) {
 	}
 }
 
+func (t target) DeleteTopic(topic string)                   { t.r.admin.deleteTopic(topic) }
+func (t target) RestoreTopic(topic string)                  { t.r.admin.restoreTopic(topic) }
+func (t target) Reassign(topic, from string)                { t.r.admin.reassign(topic, from) }
 func (t target) AddPartitions(topic string, total int32)    { t.r.admin.addPartitions(topic, total) }
 func (t target) CreateTopic(topic string, partitions int32) { t.r.admin.createTopic(topic, partitions) }
