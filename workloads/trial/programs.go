@@ -300,21 +300,26 @@ func (r *run) process(p *running, c *scenario.Group, g *consumer.Group, s *consu
 		if chance > 0 && chance.Hit(stalls.Int64N(1_000_000)) {
 			takes += c.Stall.Draw(stalls).D()
 		}
-		work := func() {
-			if takes > 0 {
-				p.Sleep(takes)
-			}
-			r.rec.Processed(p.who, c.Name, g.ID(), m.Topic, m.Partition, m.Offset, id, hash)
-			if parallel {
-				m.Done()
-			}
-		}
 		if parallel {
-			w.do(work)
-		} else {
-			work()
+			r.delegate(w, c, g, m, id, hash, takes)
+			continue
 		}
+		if takes > 0 {
+			p.Sleep(takes)
+		}
+		r.rec.Processed(p.who, c.Name, g.ID(), m.Topic, m.Partition, m.Offset, id, hash)
 	}
+}
+
+// delegate leaves a record to a worker.
+func (r *run) delegate(w *workers, c *scenario.Group, g *consumer.Group, m consumer.Message, id history.ID, hash uint64, takes time.Duration) {
+	w.do(func() {
+		if takes > 0 {
+			w.p.Sleep(takes)
+		}
+		r.rec.Processed(w.p.who, c.Name, g.ID(), m.Topic, m.Partition, m.Offset, id, hash)
+		m.Done()
+	})
 }
 
 // workers work on several records at a time.
