@@ -172,10 +172,8 @@ const (
 
 // scanner reads a segment from its start and checks every batch.
 type scanner struct {
-	log   *Log
-	buf   []byte
-	epoch int32 // leader epoch of the batch before
-	any   bool  // there is one
+	log *Log
+	buf []byte
 }
 
 // run sets the segment's size, next, times and index by the valid batches at its start, and writes those from the offset "above" on once more. It returns false when other bytes
@@ -225,7 +223,6 @@ func (sc *scanner) run(s *segment, above int64) (good bool, err error) {
 			s.firstTime = firstTimestamp(&b.Header)
 		}
 		l.epochs.Begin(b.LeaderEpoch, b.BaseOffset) // nobody else knows the log yet
-		sc.epoch, sc.any = b.LeaderEpoch, true
 		if b.BaseOffset >= above {
 			l.note(&b.Header)
 		}
@@ -255,8 +252,6 @@ func (sc *scanner) check(s *segment, p []byte, size int64) (b record.Batch, need
 		return b, 0, fmt.Errorf("base offset %d, want %d", h.BaseOffset, s.next)
 	case h.NextOffset()-s.base > 1<<32:
 		return b, 0, fmt.Errorf("last offset %d is too far from the segment's base", h.LastOffset())
-	case sc.any && h.LeaderEpoch < sc.epoch: // what the checkpoint says of epochs may be of records that are gone
-		return b, 0, fmt.Errorf("leader epoch %d after %d", h.LeaderEpoch, sc.epoch)
 	case int64(h.Size()) > left:
 		return b, 0, fmt.Errorf("a batch of %d bytes, %d are left", h.Size(), left)
 	case h.Size() > maxBatch:

@@ -32,7 +32,7 @@ import (
 // A replica's log may be cut where it parts from its leader's, flushed or not, but not below the high watermark that its broker told; and it may be dropped as a whole to begin
 // anew further on, which its checkpoint says first.
 //
-// Beyond the atlas ([Ruins]): logs on a ruined disk are not judged, nor are replies when a wire changes bytes.
+// Beyond the atlas ([Ruins]): logs on a ruined disk are not judged, nor are replies when a wire changes bytes; index files are not judged any more on a disk that was ever ruined.
 //
 // Not verified: the records inside the batches; what a compaction puts in the place of a segment at the moment at which the process stops (Compaction does).
 type Recoveries struct {
@@ -133,6 +133,9 @@ func (o *Recoveries) compare(l *diskLog, b *stopped, now []logBatch, first, reac
 
 // indexes lets the log's own checker compare indexes with a linear scan of what is on disk.
 func (o *Recoveries) indexes(l *diskLog, at time.Duration) {
+	if o.disks.promise.Ruins.Hurt(l.on.machine) {
+		return // an index that was read as it was not, and written again, stays wrong
+	}
 	var files []log.DirFile
 	for _, f := range l.on.model.Files() {
 		if path.Dir(f.Path) == l.dir {
