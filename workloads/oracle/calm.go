@@ -61,3 +61,9 @@ func (c *calm) observe(e *history.Event) bool {
 
 // now reports whether nothing disturbs at present. Disturbances end with the time since.
 func (c *calm) now() bool { return len(c.faults) == 0 && len(c.paused) == 0 && len(c.down) == 0 }
+
+// settled tells whether everything ought to be in its place at the end of the run: the time to heal is over, or nothing moves any more though nothing disturbs.
+func (c *calm) settled(end End, within time.Duration) bool {
+	healed := within > 0 && c.heal >= 0 && end.At >= c.heal+within && end.Trouble == ""
+	return healed || end.Trouble == "stuck" && c.now()
+}

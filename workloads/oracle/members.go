@@ -536,9 +536,7 @@ func (o *Members) Finish(end End) {
 	if o.deadline >= 0 && end.At >= o.deadline {
 		o.overdue(end.At + 1)
 	}
-	p := o.promise
-	healed := p.HealWithin > 0 && o.calm.heal >= 0 && end.At >= o.calm.heal+p.HealWithin && end.Trouble == ""
-	if !healed && !(end.Trouble == "stuck" && o.calm.now()) {
+	if !o.calm.settled(end, o.promise.HealWithin) {
 		return
 	}
 	for _, at := range sortedSeats(o.unowned) {

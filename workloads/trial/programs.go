@@ -14,7 +14,6 @@ import (
 	"faultline/consumer/assign"
 	"faultline/coord"
 	"faultline/producer"
-	"faultline/sim/machine"
 	"faultline/workloads/history"
 	"faultline/workloads/scenario"
 )
@@ -319,37 +318,5 @@ func (r *run) delegate(w *workers, c *scenario.Group, g *consumer.Group, m consu
 		}
 		r.rec.Processed(w.p.who, c.Name, g.ID(), m.Topic, m.Partition, m.Offset, id, hash)
 		m.Done()
-	})
-}
-
-// workers work on several records at a time.
-type workers struct {
-	p    *running
-	mu   machine.Mutex
-	free machine.Cond
-	most int
-	busy int
-}
-
-func newWorkers(p *running, most int) *workers {
-	w := &workers{p: p, mu: p.NewMutex("workers"), most: most}
-	w.free = p.NewCond("worker", w.mu)
-	return w
-}
-
-// do waits until a worker is free and leaves the work to it.
-func (w *workers) do(work func()) {
-	w.mu.Lock()
-	for w.busy == w.most {
-		w.free.Wait()
-	}
-	w.busy++
-	w.mu.Unlock()
-	w.p.Go("worker", func() {
-		work()
-		w.mu.Lock()
-		w.busy--
-		w.free.Signal()
-		w.mu.Unlock()
 	})
 }
