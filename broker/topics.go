@@ -124,14 +124,14 @@ func (b *Broker) setTopic(name string, t *topic) error {
 	b.mu.Unlock()
 
 	for _, p := range drop {
-		b.waits.fire(p) // they look again and find it gone
+		b.retire(p)
 		if err := b.dropPartition(p); err != nil {
 			return err
 		}
 	}
 	for _, p := range moved {
 		b.m.Mark("mark/broker/replica-moved-away")
-		b.waits.fire(p)
+		b.retire(p)
 		if err := b.dropPartition(p); err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func (b *Broker) setTopic(name string, t *topic) error {
 		b.m.Mark("mark/broker/topic-grew")
 	}
 	if old != nil && (t == nil || t.id != old.id) {
-		b.forgetTopic(name)
+		b.forgetTopic(name, old.id)
 	}
 	if len(drop) > 0 {
 		b.m.Mark("mark/broker/topic-dropped")

@@ -245,6 +245,23 @@ func (m *Member) Took(partitions []assign.Partition) {
 		m.followUp = m.sent + m.cfg.Session
 	}
 	m.rejoin = m.rejoin || m.shrank // what it gave up is free for others in the next round (KIP-429)
+	m.shrank = false
+}
+
+// Anew says that these partitions were given up, and are to be taken again in the same generation: another topic has the name of theirs.
+func (m *Member) Anew(partitions []assign.Partition) {
+	m.owned = without(m.owned, partitions)
+	if m.stage == in {
+		m.stage = synced
+	}
+}
+
+// Missing says, after Took, that some of what was to be taken is not there. Take asks for it again later.
+func (m *Member) Missing(now time.Duration) {
+	if m.stage == in {
+		m.stage = synced
+		m.fail(now)
+	}
 }
 
 // lose ends the membership: others may own by now what it owns.
