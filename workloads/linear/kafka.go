@@ -31,6 +31,9 @@ func (o *Oracle) kafka(e *history.Event) {
 func (o *Oracle) produced(who string, c *history.KafkaCall, req *kmsg.ProduceRequest, resp *kmsg.ProduceResponse) {
 	for i := range req.Topics {
 		t := &req.Topics[i]
+		if o.promise.Incarnations.Dead(t.Topic) {
+			continue // a broker may not know yet; nothing is promised of it
+		}
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			code, base, answered := produceResult(resp, t.Topic, p.Partition)
@@ -81,22 +84,23 @@ func produceResult(resp *kmsg.ProduceResponse, topic string, partition int32) (c
 func definite(code int16) bool {
 	switch code {
 	case 2, // CORRUPT_MESSAGE
-		3,  // UNKNOWN_TOPIC_OR_PARTITION
-		5,  // LEADER_NOT_AVAILABLE
-		6,  // NOT_LEADER_OR_FOLLOWER
-		10, // MESSAGE_TOO_LARGE
-		17, // INVALID_TOPIC_EXCEPTION
-		18, // RECORD_LIST_TOO_LARGE
-		19, // NOT_ENOUGH_REPLICAS
-		21, // INVALID_REQUIRED_ACKS
-		29, // TOPIC_AUTHORIZATION_FAILED
-		32, // INVALID_TIMESTAMP
-		35, // UNSUPPORTED_VERSION
-		42, // INVALID_REQUEST
-		43, // UNSUPPORTED_FOR_MESSAGE_FORMAT
-		44, // POLICY_VIOLATION
-		76, // UNSUPPORTED_COMPRESSION_TYPE
-		87: // INVALID_RECORD
+		3,   // UNKNOWN_TOPIC_OR_PARTITION
+		5,   // LEADER_NOT_AVAILABLE
+		6,   // NOT_LEADER_OR_FOLLOWER
+		10,  // MESSAGE_TOO_LARGE
+		17,  // INVALID_TOPIC_EXCEPTION
+		18,  // RECORD_LIST_TOO_LARGE
+		19,  // NOT_ENOUGH_REPLICAS
+		21,  // INVALID_REQUIRED_ACKS
+		29,  // TOPIC_AUTHORIZATION_FAILED
+		32,  // INVALID_TIMESTAMP
+		35,  // UNSUPPORTED_VERSION
+		42,  // INVALID_REQUEST
+		43,  // UNSUPPORTED_FOR_MESSAGE_FORMAT
+		44,  // POLICY_VIOLATION
+		76,  // UNSUPPORTED_COMPRESSION_TYPE
+		87,  // INVALID_RECORD
+		100: // UNKNOWN_TOPIC_ID
 		return true
 	}
 	return false
@@ -108,6 +112,9 @@ func (o *Oracle) fetched(who string, c *history.KafkaCall, resp *kmsg.FetchRespo
 	}
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
+		if o.promise.Incarnations.Dead(t.Topic) {
+			continue
+		}
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			if p.ErrorCode != 0 || p.HighWatermark < 0 {

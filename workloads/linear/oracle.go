@@ -161,6 +161,7 @@ func (o *Oracle) retire(p *partition, at time.Duration) {
 func (o *Oracle) stateTraced(e *history.Event) {
 	t := &e.Trace
 	topic, ok := oracle.ParseStatePath(t.Subject)
+	topic = o.promise.Incarnations.Last(topic)
 	if !ok || !o.promise.Replicated(topic) {
 		return
 	}
@@ -197,7 +198,7 @@ func (o *Oracle) partition(place string) *partition {
 		p.several = o.promise.Replicated(topicOf(place))
 		p.crashed = o.senderGone
 		n, _ := strconv.ParseInt(place[strings.LastIndexByte(place, '/')+1:], 10, 32)
-		if o.promise.Ruins.Records() || p.several && o.promise.Ruins.Partition(topicOf(place), int32(n)) {
+		if o.promise.Ruins.Records() || p.several && o.promise.Ruins.Partition(oracle.BaseTopic(topicOf(place)), int32(n)) {
 			p.ruin(0)
 		}
 		o.logs[place] = p

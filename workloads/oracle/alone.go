@@ -118,6 +118,7 @@ func (o *Solitude) answered(e *history.Event) {
 	for i := range e.Coord.Ops {
 		op := &e.Coord.Ops[i]
 		topic, ok := ParseStatePath(op.Path)
+		topic = o.cluster.promise.Incarnations.Last(topic)
 		if !ok || op.Op != "set" || o.cluster.promise.ReplicaLag <= 0 || !o.cluster.promise.Replicated(topic) || o.cluster.promise.topic(topic).MinISR > 1 {
 			continue
 		}

@@ -80,10 +80,14 @@ func (p *partLog) mayHaveLost(durable bool, sentAt time.Duration, offset int64) 
 }
 
 func (d *Delivery) topic(name string) *topicLog {
-	t := d.topics[name]
+	all := d.topics
+	if d.dead(name) {
+		all = d.deleted
+	}
+	t := all[name]
 	if t == nil {
-		t = &topicLog{name: name}
-		d.topics[name] = t
+		t = &topicLog{name: name, gone: d.dead(name)}
+		all[name] = t
 	}
 	return t
 }
@@ -148,7 +152,7 @@ func (f entryFlags) String() string {
 func (d *Delivery) logged(e *history.Event) {
 	t := &e.Trace
 	pl, ok := parsePlace(t.Subject)
-	if !ok {
+	if !ok || d.dead(pl.topic) {
 		return
 	}
 	p := d.part(d.topic(pl.topic), pl.partition)
@@ -243,6 +247,9 @@ func (d *Delivery) moved(e *history.Event, p *partLog) {
 
 // ruin frees a partition with several replicas.
 func (d *Delivery) ruin(topic string, partition int32) {
+	if d.dead(topic) {
+		return
+	}
 	if p := d.part(d.topic(topic), partition); p.several && !p.freed {
 		p.freed = true
 		p.lose(forever, true, 0)
@@ -277,6 +284,9 @@ func (d *Delivery) learnt(at time.Duration, machine string, p *partLog) {
 
 // decided follows who leads the partitions of a topic.
 func (d *Delivery) decided(e *history.Event, topic string) {
+	if d.dead(topic) {
+		return
+	}
 	was, now := d.states[e.Trace.Subject], ParseStates(e.Trace.Detail)
 	d.states[e.Trace.Subject] = now
 	t := d.promise.topic(topic)
@@ -370,6 +380,7 @@ func (d *Delivery) removeTopic(name string) {
 	}
 	t.gone = true
 	delete(d.topics, name)
+	d.deleted[name] = t
 	for _, p := range t.parts {
 		if p == nil {
 			continue
@@ -429,10 +440,12 @@ func (s *source) forget(d *Delivery) {
 // Those that are neither may never show again, or at any time.
 func (s *source) settled(r *record) (settled, open bool) {
 	switch {
-	case r.topic.gone:
+	case r.topic.gone && r.state != pending && r.state != unknown:
 		return true, false
 	case r.state == pending && !s.dead:
 		return false, true
+	case r.topic.gone: // it may turn up in another topic of the name
+		return false, false
 	case r.offset < 0 || r.partition < 0 || int(r.partition) >= len(r.topic.parts) || r.topic.parts[r.partition] == nil:
 		return false, false
 	case r.offset < r.topic.parts[r.partition].entries.base:
