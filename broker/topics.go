@@ -150,7 +150,7 @@ func (b *Broker) setTopic(name string, t *topic) error {
 	}
 	if len(drop) > 0 {
 		b.m.Mark("mark/broker/topic-dropped")
-		b.m.Trace(machine.Event{Kind: machine.TopicRemoved, Subject: name})
+		b.m.Trace(machine.Event{Kind: machine.TopicRemoved, Subject: name, Detail: old.id.String()})
 	}
 	if t == nil {
 		return nil
@@ -251,13 +251,13 @@ func (b *Broker) sweep() error {
 		b.mu.Lock()
 		t := b.topics[name]
 		b.mu.Unlock()
+		text, err := readFile(d, path.Join(dir, topicIDFile))
+		id, idErr := decodeTopicIDFile(text)
 		if t != nil {
-			text, err := readFile(d, path.Join(dir, topicIDFile))
 			if err != nil {
 				continue // if it is ours it was opened, and if not it holds nothing
 			}
-			id, err := decodeTopicIDFile(text)
-			if err != nil || id == t.id && !t.movedFrom(b.cfg.ID, partition) {
+			if idErr != nil || id == t.id && !t.movedFrom(b.cfg.ID, partition) {
 				continue
 			}
 			if id == t.id {
@@ -272,7 +272,7 @@ func (b *Broker) sweep() error {
 		}
 		if removed != name {
 			b.m.Mark("mark/broker/swept-deleted-topic")
-			b.m.Trace(machine.Event{Kind: machine.TopicRemoved, Subject: name})
+			b.m.Trace(machine.Event{Kind: machine.TopicRemoved, Subject: name, Detail: id.String()})
 			removed = name
 		}
 	}

@@ -62,7 +62,8 @@ type entry struct {
 	want  int    // it is fresh when got >= want
 	asked int    // somebody waits for this refresh, though for others the entry may be fresh enough
 	at    time.Duration
-	least []int32 // by partition: metadata of an older leader epoch is news from somebody who lags behind (KIP-320)
+	least []int32  // by partition: metadata of an older leader epoch is news from somebody who lags behind (KIP-320)
+	of    [16]byte // id of the topic that these epochs are of; the next one of the name, which may come after a time without any, has its own
 }
 
 // NewCluster starts from the bootstrap addresses ("host:port"). It contacts nobody yet.

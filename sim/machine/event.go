@@ -31,7 +31,7 @@ const (
 	// StateDecided by the controller. Subject t/p. Detail: why. A: leader, B: leader epoch, C: controller epoch
 	StateDecided      = "controller.decided"
 	ControllerElected = "controller.elected" // A: broker, B: controller epoch
-	TopicRemoved      = "topic.removed"      // this broker dropped its logs of a deleted topic. Subject: topic
+	TopicRemoved      = "topic.removed"      // this broker dropped its logs of a deleted topic. Subject: topic, Detail: its id
 
 	// Group coordinator. C is the leader epoch in which it leads the group's partition of the offsets topic.
 	GroupsLoaded = "group.loaded"  // it begins. Subject: t/p of its partition. A: partitions of the offsets topic

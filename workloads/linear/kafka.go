@@ -31,9 +31,6 @@ func (o *Oracle) kafka(e *history.Event) {
 func (o *Oracle) produced(who string, c *history.KafkaCall, req *kmsg.ProduceRequest, resp *kmsg.ProduceResponse) {
 	for i := range req.Topics {
 		t := &req.Topics[i]
-		if o.promise.Incarnations.Dead(t.Topic) {
-			continue // a broker may not know yet; nothing is promised of it
-		}
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			code, base, answered := produceResult(resp, t.Topic, p.Partition)
@@ -112,9 +109,6 @@ func (o *Oracle) fetched(who string, c *history.KafkaCall, resp *kmsg.FetchRespo
 	}
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
-		if o.promise.Incarnations.Dead(t.Topic) {
-			continue
-		}
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			if p.ErrorCode != 0 || p.HighWatermark < 0 {

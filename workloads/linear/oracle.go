@@ -149,8 +149,11 @@ func (o *Oracle) brokerTraced(e *history.Event) {
 	}
 }
 
-// retire begins a new log of the same name.
+// retire begins a new log of the same name, if the next topic of the name goes by it. Else what is under way may still come to the old one.
 func (o *Oracle) retire(p *partition, at time.Duration) {
+	if o.promise.Incarnations != nil {
+		return
+	}
 	old := p.Log
 	o.retired = append(o.retired, old)
 	p.Log = NewLog(old.name, &o.budget)

@@ -190,9 +190,7 @@ func (n *Incarnations) learn(e *history.Event) {
 		}
 	case machine.LogClaimed:
 		if p, ok := parsePlace(t.Subject); ok {
-			name := n.Of(p.topic, shortID(t.Detail))
-			n.held[hostedName{e.Machine, t.Subject}] = name
-			n.held[hostedName{e.Machine, p.topic}] = name
+			n.held[hostedName{e.Machine, t.Subject}] = n.Of(p.topic, shortID(t.Detail))
 		}
 	}
 }
@@ -228,9 +226,7 @@ func (n *Incarnations) trace(from *history.Event, t *machine.Event, on string) {
 			t.Subject = n.renamed(t.Subject, name)
 		}
 	case machine.TopicRemoved:
-		if name := n.held[hostedName{on, t.Subject}]; name != "" {
-			t.Subject = name
-		}
+		t.Subject = n.Of(t.Subject, shortID(t.Detail))
 	case machine.StateDecided, machine.ProducerRetry:
 		if p, ok := parsePlace(t.Subject); ok {
 			t.Subject = n.renamed(t.Subject, n.Last(p.topic))
