@@ -204,6 +204,8 @@ func (d *Delivery) registered(e *history.Event) {
 			s.floor, s.owned = s.committed, true
 		} else if topic, ok := ParseStatePath(t.Subject); ok {
 			d.decided(e, topic)
+		} else if topic, ok := parseName(t.Subject, topicsRoot); ok && t.Kind == machine.ZnodeCreated && topic != BaseTopic(topic) {
+			d.succeed(topic)
 		}
 	case machine.ZnodeDeleted:
 		delete(d.states, t.Subject)
@@ -339,10 +341,15 @@ func (d *Delivery) acked(e *history.Event) {
 		return
 	}
 	s := d.sources[e.ID.Source()]
-	r.state = acked
 	d.stats.Acked++
-	if d.dead(e.Topic) || !d.joins(r, e.Topic) && r.topic.gone {
-		return // nothing is owed of a deleted topic
+	if d.dead(e.Topic) {
+		r.state = unknown // nothing is owed of a deleted topic, and an earlier attempt may have gone to the next one
+		return
+	}
+	joined := d.joins(r, e.Topic)
+	r.state = acked
+	if !joined && r.topic.gone {
+		return
 	}
 	if e.Topic != r.topic.name || r.partition >= 0 && e.Partition != r.partition {
 		d.Violate(e.At, Deliver, "record %v, sent to %v, is acked at offset %d of %s/%d", e.ID, r.topic.at(r.partition), e.Offset, e.Topic, e.Partition)
@@ -422,6 +429,9 @@ func (d *Delivery) processed(e *history.Event) {
 		d.Insist(e.At, Deliver, "%s of group %s processed record %v from offset %d of %v: nobody sent it", e.Consumer, e.Group, e.ID, e.Offset, part.place)
 		return
 	case r == nil:
+		if part.topic.precedes(e.ID) {
+			d.Violate(e.At, Deliver, "record %v was processed from offset %d of %v, but what became of it was settled before that topic was made: it is of an earlier topic of the name", e.ID, e.Offset, part.place)
+		}
 		return // settled: every group has it
 	case r.hash != e.Hash:
 		d.Insist(e.At, Deliver, "record %v at offset %d of %v is corrupted: its hash was %x when sent, is %x when processed by %s", e.ID, e.Offset, part.place, r.hash, e.Hash, e.Consumer)
@@ -465,7 +475,8 @@ func (d *Delivery) dead(topic string) bool { return d.promise.Incarnations.Dead(
 
 // joins tells whether a record may be in the topic: the one that it was sent to or, as it was under way when that was deleted, the next of the name. What was known of its place in the other counts no more.
 func (d *Delivery) joins(r *record, topic string) bool {
-	if r.topic.name != topic && BaseTopic(r.topic.name) == BaseTopic(topic) {
+	done := r.state == acked && r.topic.gone // and what is acknowledged was under way no more
+	if r.topic.name != topic && BaseTopic(r.topic.name) == BaseTopic(topic) && !done {
 		r.topic, r.partition, r.offset, r.seen, r.once = d.topic(topic), none, none, false, false
 	}
 	return r.topic.name == topic

@@ -15,6 +15,28 @@ type topicLog struct {
 	name  string
 	gone  bool
 	parts []*partLog // by partition; nil: not met yet
+	// Of one that took the name of another, by source: the first record of which it was not settled before what became of it, and those before that which were not settled either.
+	first []int64
+	open  []map[int64]bool
+}
+
+// succeed notes which records were settled before a topic was made that takes the name of another: none of them is in it.
+func (d *Delivery) succeed(name string) {
+	d.forget()
+	t := d.topic(name)
+	for _, s := range d.sources {
+		open := map[int64]bool{}
+		for seq := range s.old { // order: a set
+			open[seq] = true
+		}
+		t.first, t.open = append(t.first, s.recent.base), append(t.open, open)
+	}
+}
+
+// precedes tells whether a record was settled before the topic was made.
+func (t *topicLog) precedes(id history.ID) bool {
+	n := id.Source()
+	return n < len(t.first) && id.Seq() < t.first[n] && !t.open[n][id.Seq()]
 }
 
 func (t *topicLog) at(partition int32) any {
