@@ -199,6 +199,9 @@ func (r *run) beginLoad() {
 	}
 	r.loadAt = r.w.Now()
 	r.enter(history.Load)
+	if r.o.OnLoad != nil {
+		r.o.OnLoad(r.loadAt, r.w.Now)
+	}
 	for _, m := range r.sc.Machines(r.seed) {
 		if (m.Role == roleProducer || m.Role == roleConsumer) && !m.Spare {
 			loadClock{r}.At(m.Start, func() { r.boot(r.byName[m.Name]) })
@@ -262,6 +265,10 @@ func (r *run) awaitEndOfFile() {
 // heal ends all faults and starts what is down.
 func (r *run) heal() {
 	if r.ended {
+		return
+	}
+	if r.o.Program != nil {
+		r.finish()
 		return
 	}
 	r.enter(history.Heal)
