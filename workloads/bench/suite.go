@@ -35,7 +35,7 @@ type Suite struct {
 	// How hard the clients drive, and for how long.
 	Load Load `yaml:"load"`
 	// What is swept.
-	Sweep Sweep `yaml:"sweep"`
+	Sweep Sweep `yaml:"sweep" need:"true"`
 	// The curves: each is the sweep with other settings. Default: one, named after the system.
 	Series []Series `yaml:"series"`
 	// What is drawn. Default: messages sent per second.

@@ -21,7 +21,7 @@ func TestShippedSuitesAreWellFormed(t *testing.T) {
 func TestSuiteSaysWhatIsWrong(t *testing.T) {
 	head := "name: x\nsweep: {setting: topology.brokers, values: [1, 2]}\n"
 	for file, want := range map[string]string{
-		"name: x":                                "sweep.setting",
+		"name: x":                                "sweep",
 		head + "load: {rate: fast}":              "x.yaml:3:14",
 		head + "series: [{name: a, set: [one]}]": `found "one", allowed is PATH=VALUE`,
 		head + "series: [{name: a, set: [topology.topics.name=1]}]":         "topics",
