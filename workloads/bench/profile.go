@@ -37,10 +37,17 @@ type Profile struct {
 		Write quantity.Bandwidths `yaml:"write"`
 		Seek  quantity.Durations  `yaml:"seek"`
 		Flush quantity.Durations  `yaml:"flush"`
+		Cache quantity.Sizes      `yaml:"cache"` // the page cache
+		// Unsynced bytes at which write-back starts, and at which writers are held back.
+		DirtyBackground quantity.Sizes `yaml:"dirty_background"`
+		DirtyLimit      quantity.Sizes `yaml:"dirty_limit"`
+		Readahead       quantity.Sizes `yaml:"readahead"`
 	} `yaml:"disk"`
 	Network struct {
-		Latency   quantity.Durations  `yaml:"latency"` // one way
-		Bandwidth quantity.Bandwidths `yaml:"bandwidth"`
+		Latency   quantity.Durations  `yaml:"latency"`   // one way
+		Bandwidth quantity.Bandwidths `yaml:"bandwidth"` // of each NIC, each way
+		MTU       quantity.Sizes      `yaml:"mtu"`
+		Packet    quantity.Durations  `yaml:"packet"` // what a NIC needs for a packet, however small
 	} `yaml:"network"`
 }
 
@@ -79,10 +86,11 @@ func (p *Profile) Hardware() virtual.Config {
 		},
 		Disk: disk.Config{
 			ReadBandwidth: int64(p.Disk.Read.V()), WriteBandwidth: int64(p.Disk.Write.V()), Seek: p.Disk.Seek.V().D(), Flush: p.Disk.Flush.V().D(),
+			Cache: int64(p.Disk.Cache.V()), DirtyBackground: int64(p.Disk.DirtyBackground.V()), DirtyLimit: int64(p.Disk.DirtyLimit.V()), Readahead: int64(p.Disk.Readahead.V()),
 		},
 		Net: net.Config{
 			Latency:   net.Distribution{Min: p.Network.Latency.Min.D(), Max: p.Network.Latency.Max.D()},
-			Bandwidth: int64(p.Network.Bandwidth.V()), NoSlowStart: true, // connections last: their first round trips are no part of a curve
+			Bandwidth: int64(p.Network.Bandwidth.V()), Receive: int64(p.Network.Bandwidth.V()), MTU: int(p.Network.MTU.V()), Packet: p.Network.Packet.V().D(), NoSlowStart: true, // connections last: their first round trips are no part of a curve
 		},
 	}
 }
