@@ -136,7 +136,7 @@ type Topic struct {
 // Producer configures some producers alike.
 type Producer struct {
 	// Number of producers.
-	Count quantity.Counts `yaml:"count" short:"true" default:"1" min:"1" max:"64"`
+	Count quantity.Counts `yaml:"count" short:"true" default:"1" min:"1" max:"128"`
 	// How far the wall clock is off at the start; drawn per machine.
 	ClockOffset quantity.Durations `yaml:"clock_offset" default:"0s" min:"-1h" max:"1h" each:"true"`
 	// When a producer starts, counted from the start of the load; drawn per machine.
@@ -187,7 +187,7 @@ type Group struct {
 	// How long the application may work on one record before its member of a coordinator group leaves; also how long a rebalance waits for a member.
 	MaxPollInterval quantity.Durations `yaml:"max_poll_interval" default:"5s" min:"10ms" max:"1h"`
 	// Number of consumers that start by themselves.
-	Consumers quantity.Counts `yaml:"consumers" default:"2" min:"1" max:"64"`
+	Consumers quantity.Counts `yaml:"consumers" default:"2" min:"1" max:"128"`
 	// Further consumers, which only a start fault starts; they have the numbers after the others of the group.
 	Spare quantity.Counts `yaml:"spare" default:"0" min:"0" max:"64"`
 	// How far the wall clock is off at the start; drawn per machine.
