@@ -55,6 +55,7 @@ Without a suite, list suites and profiles.`,
 			return runSuite(cmd.OutOrStdout(), suite, p, list, out, json)
 		},
 	}
+	c.AddCommand(planCommand())
 	c.Flags().StringVar(&profile, "profile", "", "hardware profile (default: the suite's)")
 	c.Flags().StringVar(&out, "out", "out/bench", "folder for pictures and data")
 	c.Flags().StringVar(&seeds, "seeds", "1", "seeds: the repetitions of each point")
