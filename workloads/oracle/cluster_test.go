@@ -29,6 +29,12 @@ func TestWatermarks(t *testing.T) {
 	t.Run("but not move below what was told", func(t *testing.T) {
 		fires(t, w(), HighMark, "a leader before told 5", moved+"b2 log.committed t/0 - 4 1 1")
 	})
+	t.Run("nor name an end below", func(t *testing.T) {
+		fires(t, w(), HighMark, "b2, which leads t/0 in epoch 1, tells c1 that its log ends at 3, but a leader before told 5", moved+"+1s; ends c1 b2 t/0 3 10ms")
+		silent(t, w(), moved+"+1s; ends c1 b2 t/0 5 10ms")
+		silent(t, w(), begin+leads(2, 1, 2, 3)+"b2 leader.began t/0 - 1 5 3; ends c1 b2 t/0 3 10ms") // the question is older
+		silent(t, w(), moved+"+1s; ends c1 b1 t/0 4 10ms")                                           // it knows of no leader before
+	})
 	t.Run("a broker does not take back what it told", func(t *testing.T) {
 		fires(t, w(), HighMark, "but it told 3 before", begin+"\nb2 log.committed t/0 - 2 0 0")
 	})
