@@ -84,6 +84,9 @@ func (b *Broker) syncTopics(s *session) error {
 			return fail(err)
 		}
 	}
+	b.mu.Lock()
+	s.read = true
+	b.mu.Unlock()
 	return nil
 }
 

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"strings"
 	"testing"
@@ -141,6 +142,7 @@ type trio struct {
 	*story
 	w       *sim.World
 	brokers []*virtual.Computer
+	disk    []machine.Disk
 	files   []machine.File
 	promise *Promise
 	match   *Agreement
@@ -164,7 +166,7 @@ func newTrio(t *testing.T, acks int16) *trio {
 			}
 			f, err := disk.Open("broker/t-0/00000000000000000000.log", machine.Create)
 			require.NoError(t, err)
-			x.files = append(x.files, f)
+			x.disk, x.files = append(x.disk, disk), append(x.files, f)
 			x.w.Halt()
 			m.Sleep(1 << 60)
 			return nil
@@ -178,13 +180,22 @@ func newTrio(t *testing.T, acks int16) *trio {
 }
 
 // write makes a broker's log anew of batches with one record each: "0a" has leader epoch 0 and content a.
-func (x *trio) write(broker int, batches ...string) {
+func (x *trio) write(broker int, batches ...string) { x.writeFrom(broker, 0, batches...) }
+
+// writeFrom is write for a log that begins at an offset. Once only, if that is not 0.
+func (x *trio) writeFrom(broker, base int, batches ...string) {
 	var p []byte
 	for i, b := range batches {
-		p = append(p, oneRecord(int64(i), int32(b[0]-'0'), b[1:])...)
+		p = append(p, oneRecord(int64(base+i), int32(b[0]-'0'), b[1:])...)
 	}
 	done := false
 	x.brokers[broker-1].Go("write", func() {
+		if base > 0 {
+			f, err := x.disk[broker-1].Open(fmt.Sprintf("broker/t-0/%020d.log", base), machine.Create)
+			require.NoError(x.t, err)
+			x.files[broker-1] = f
+			require.NoError(x.t, x.disk[broker-1].Remove("broker/t-0/00000000000000000000.log"))
+		}
 		if size, err := x.files[broker-1].Size(); err != nil || size > 0 {
 			require.NoError(x.t, x.files[broker-1].Truncate(0))
 		}
@@ -256,6 +267,32 @@ func TestAgreement(t *testing.T) {
 		x.write(3, "0a", "0b")
 		x.tell("b1 log.committed t/0 - 2 0 1")
 		x.fires(Match, "b2, which is in sync, differs")
+	})
+	t.Run("retention has removed what is committed now, on one disk earlier than on another", func(t *testing.T) {
+		for _, early := range []int{1, 3} {
+			x := newTrio(t, -1)
+			for b := 1; b <= 3; b++ {
+				x.write(b, "0a", "0b")
+			}
+			x.tell("b1 log.committed t/0 - 1 0 1")
+			for b := 1; b <= 3; b++ {
+				if b == early {
+					x.writeFrom(b, 2, "0c", "0d")
+				} else {
+					x.write(b, "0a", "0b", "0c", "0d")
+				}
+			}
+			x.tell("b1 log.committed t/0 - 4 0 1")
+			require.Empty(t, x.found())
+		}
+	})
+	t.Run("a follower began anew where no copy begins", func(t *testing.T) {
+		x := newTrio(t, -1)
+		x.write(1, "0a", "0b", "0c")
+		x.write(2, "0a", "0b", "0c")
+		x.writeFrom(3, 2, "0c")
+		x.tell("b3 log.truncated t/0 - 0 2 0; b1 log.committed t/0 - 3 0 1")
+		x.fires(Match, "b3, which is in sync, differs: it ends at 0, and should reach 3")
 	})
 	t.Run("a leader begins without what is committed", func(t *testing.T) {
 		x := newTrio(t, -1)

@@ -37,6 +37,7 @@ type diskLog struct {
 	// Of a partition with several replicas.
 	replicated bool
 	committed  int64 // high watermark as this broker told it last
+	restarted  int64 // where it was begun anew last, beyond its end
 	cutting    bool  // its end is being cut off: a power loss may bring back what is gone already
 }
 

@@ -218,6 +218,9 @@ func (d *Disks) traced(b *brokerDisk, e *history.Event) {
 	case machine.LogTruncated:
 		l.cutting = false
 		l.visible = min(l.visible, t.B)
+		if t.B > t.A {
+			l.restarted = t.B
+		}
 	case machine.LogCompacted:
 		for _, fn := range d.onCompact {
 			if !l.ruined {
