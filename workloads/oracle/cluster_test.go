@@ -81,6 +81,21 @@ func TestWatermarks(t *testing.T) {
 	})
 }
 
+// A follower whose log begins behind all that the new leader has begins anew.
+func TestWatermarksOfALogThatBeginsFurtherBack(t *testing.T) {
+	p := replicatedPromise(-1)
+	p.Topics[0].Unclean = true
+	begin := threeReplicas + leads(1, 0, 1, 2, 3) + `
+		b1 leader.began t/0 - 0 0 0
+		b1 log.appended t/0 - 0 5; b2 log.appended t/0 - 0 5; b3 log.appended t/0 - 0 2
+		b1 log.committed t/0 - 5 0 1; b2 log.committed t/0 - 5 0 0; b2 log.deleted t/0 - 0 5`
+	unclean := begin + leads(-1, 1, 1) + leads(3, 2, 3) + "b3 leader.began t/0 - 2 2 0; b3 log.committed t/0 - 2 2 1; "
+	w := func() *Watermarks { return NewWatermarks(NewCluster(p)) }
+	silent(t, w(), unclean+"b2 log.committed t/0 - 2 2 0; b2 log.truncated t/0 - 5 2; b2 log.appended t/0 - 2 3; b2 log.committed t/0 - 3 2 0")
+	fires(t, w(), HighMark, "appends to t/0, whose log starts at 5, above the high watermark 2", unclean+"b2 log.committed t/0 - 2 2 0; b2 log.appended t/0 - 5 6")
+	fires(t, w(), HighMark, "tells the high watermark 2 of t/0, whose log has 5 to 5", begin+leads(3, 1, 3)+"b3 leader.began t/0 - 1 2 0; b2 log.committed t/0 - 2 1 0")
+}
+
 func TestEpochs(t *testing.T) {
 	begin := threeReplicas + "z znode.created /controller_epoch -; z znode.set /controller_epoch - 1" + leads(1, 0, 1, 2, 3) + "b1 leader.began t/0 - 0 0 0\n"
 	o := func() *Epochs { return NewEpochs(NewCluster(replicatedPromise(-1))) }

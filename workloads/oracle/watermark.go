@@ -20,7 +20,7 @@ import (
 //     epoch told, for every in-sync replica has all of that. Nor does it, until then, answer a client that asks where the log ends with less (KIP-207);
 //   - log start <= HW <= log end, as the broker tells them: when the log is opened, at each move, when retention deletes, and, when the log was restarted further on, by the next append.
 //
-// After an unclean election, where the topic allows it, the HW may go back.
+// After an unclean election, where the topic allows it, the HW may go back, and that of a follower below its log start: its log must begin anew there before the next append.
 //
 // Not verified: that the HW moves (Liveness, Delivery), that what lies below is what was there (Agreement). Beyond the atlas ([Ruins]) a partition that is freed is not
 // judged.
@@ -45,7 +45,7 @@ type watermark struct {
 	since      time.Duration // of when
 	before     int64         // the highest HW that a leader of an earlier epoch told
 	unclean    int           // unclean elections when it was looked at
-	behind     bool          // the log was restarted, and the HW must follow
+	behind     bool          // log and HW were not moved together: by the next append the one must have followed the other
 	open       bool          // before, what goes was deleted in an earlier life
 
 	recent []toldAt // what was told in the last writtenWithin, and the last before
@@ -145,6 +145,7 @@ func (o *Watermarks) Observe(e *history.Event) {
 		if t.B > t.A {
 			w.start, w.behind = t.B, true
 		}
+		w.start = min(w.start, t.B)
 	case machine.LogDeleted:
 		w.start = t.B
 		if w.open && w.hw < w.start {
@@ -241,7 +242,11 @@ func (o *Watermarks) began(e *history.Event, p *replicas) {
 func (o *Watermarks) told(e *history.Event, p *replicas, leader bool) {
 	w := o.mark(e, p)
 	hw := e.Trace.A
-	o.bounds(e, p, w, hw)
+	if !leader && hw < w.start && p.unclean > 0 {
+		w.behind = true
+	} else {
+		o.bounds(e, p, w, hw)
+	}
 	w.note(e.At, hw)
 	switch {
 	case e.Trace.B < 0:
