@@ -135,6 +135,7 @@ func (o *Watermarks) Observe(e *history.Event) {
 	switch t.Kind {
 	case machine.LogOpened:
 		w.start, w.end, w.hw, w.open = t.A, t.B, t.A, true
+		w.recent = nil // a replica that comes back to a broker in the same process is another one
 	case machine.LogAppended:
 		if w.behind && w.hw < w.start {
 			o.Violate(e.At, HighMark, "%s appends to %s, whose log starts at %d, above the high watermark %d", e.Machine, p.place, w.start, w.hw)
