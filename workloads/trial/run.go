@@ -11,6 +11,7 @@ import (
 	"faultline/sim"
 	"faultline/sim/machine"
 	"faultline/sim/virtual"
+	"faultline/workloads/deploy"
 	"faultline/workloads/history"
 	"faultline/workloads/linear"
 	"faultline/workloads/load"
@@ -20,9 +21,10 @@ import (
 
 // run is a trial under way.
 type run struct {
-	sc   *scenario.Scenario // drawn
-	seed uint64
-	o    Options
+	sc    *scenario.Scenario // drawn
+	seed  uint64
+	o     Options
+	addrs deploy.Addresses
 
 	w        *sim.World
 	c        *virtual.Cluster
@@ -76,7 +78,9 @@ func newRun(sc *scenario.Scenario, seed uint64, o Options) (*run, error) {
 	r.rec = history.NewRecorder(r.w.Now)
 	r.c.OnEvent = r.traced
 	r.c.OnExit = r.exited
-	for _, m := range sc.Machines(seed) {
+	machines := sc.Machines(seed)
+	r.addrs = deploy.Machines(machines)
+	for _, m := range machines {
 		n := r.add(m.Role, m.Name, r.programOf(m))
 		n.restart, n.spare = m.Restart, m.Spare
 		if m.Offset != 0 {
@@ -195,6 +199,9 @@ func (r *run) beginLoad() {
 	}
 	r.loadAt = r.w.Now()
 	r.enter(history.Load)
+	if r.o.OnLoad != nil {
+		r.o.OnLoad(r.loadAt, r.w.Now)
+	}
 	for _, m := range r.sc.Machines(r.seed) {
 		if (m.Role == roleProducer || m.Role == roleConsumer) && !m.Spare {
 			loadClock{r}.At(m.Start, func() { r.boot(r.byName[m.Name]) })
@@ -258,6 +265,10 @@ func (r *run) awaitEndOfFile() {
 // heal ends all faults and starts what is down.
 func (r *run) heal() {
 	if r.ended {
+		return
+	}
+	if r.o.Program != nil {
+		r.finish()
 		return
 	}
 	r.enter(history.Heal)

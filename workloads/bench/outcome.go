@@ -1,0 +1,150 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Outcome is all that was measured of a suite: what reports draw, print and keep.
+type Outcome struct {
+	Suite   *Suite
+	Profile string // of the hardware
+	Arm     string // simulated or real
+	Seeds   []uint64
+	Curves  []Curve
+}
+
+// Curve is one series of an outcome.
+type Curve struct {
+	Name, System, Guarantee string
+	Points                  []Point
+}
+
+// Point is one value of a series, with its repetitions.
+type Point struct {
+	Value string
+	Runs  []*Result
+}
+
+// Figure is a quantity over repetitions.
+type Figure struct{ Median, Low, High float64 }
+
+// Metrics are the quantities of a point and their units, in the order of tables.
+var Metrics = []struct{ Name, Unit string }{
+	{"sent", "messages/s"}, {"sent-bytes", "B/s"}, {"received", "messages/s"}, {"received-bytes", "B/s"},
+	{"latency-p50", "us"}, {"latency-p90", "us"}, {"latency-p99", "us"}, {"latency-p99.9", "us"}, {"latency-max", "us"},
+}
+
+// Metric is one quantity of a run; false: it was not measured.
+func (r *Result) Metric(name string) (float64, bool) {
+	seconds := r.Window.Seconds()
+	quantile := func(q float64) (float64, bool) {
+		return float64(r.Latency.ValueAtQuantile(q)), r.Latency.TotalCount() > 0
+	}
+	switch name {
+	case "sent":
+		return float64(r.Sent) / seconds, r.Sent > 0
+	case "sent-bytes":
+		return float64(r.SentBytes) / seconds, r.Sent > 0
+	case "received":
+		return float64(r.Received) / seconds, r.Received > 0
+	case "received-bytes":
+		return float64(r.ReceivedBytes) / seconds, r.Received > 0
+	case "latency-p50":
+		return quantile(50)
+	case "latency-p90":
+		return quantile(90)
+	case "latency-p99":
+		return quantile(99)
+	case "latency-p99.9":
+		return quantile(99.9)
+	case "latency-max":
+		return quantile(100)
+	}
+	panic("bench: no metric is named " + name)
+}
+
+// Figure is the median of a metric over the repetitions and its spread; false: a repetition did not measure it.
+func (p *Point) Figure(metric string) (Figure, bool) {
+	var all []float64
+	for _, r := range p.Runs {
+		v, ok := r.Metric(metric)
+		if !ok {
+			return Figure{}, false
+		}
+		all = append(all, v)
+	}
+	if len(all) == 0 {
+		return Figure{}, false
+	}
+	slices.Sort(all)
+	mid := all[len(all)/2]
+	if len(all)%2 == 0 {
+		mid = (mid + all[len(all)/2-1]) / 2
+	}
+	return Figure{Median: mid, Low: all[0], High: all[len(all)-1]}, true
+}
+
+// Arm runs a cell once, on simulated or on real machines.
+type Arm func(c *Cell, seed uint64, stop func() bool) (*Result, error)
+
+// Run measures the suite, cell by cell; each is told when it is done. When stop says so it returns what it has, with ErrStopped.
+func (s *Suite) Run(arm Arm, seeds []uint64, stop func() bool, done func(curve *Curve, p *Point)) (*Outcome, error) {
+	out := &Outcome{Suite: s, Seeds: seeds}
+	for i := range s.Series {
+		series := &s.Series[i]
+		out.Curves = append(out.Curves, Curve{Name: series.Name, System: series.System})
+		curve := &out.Curves[i]
+		for _, v := range s.Sweep.Values {
+			c, err := s.Cell(series, v)
+			if err != nil {
+				return nil, err
+			}
+			p := Point{Value: v}
+			for _, seed := range seeds {
+				r, err := arm(c, seed, stop)
+				if errors.Is(err, ErrStopped) {
+					return out, err
+				}
+				if err != nil {
+					return nil, fmt.Errorf("suite %s, %w", s.Name, err)
+				}
+				p.Runs = append(p.Runs, r)
+			}
+			curve.Points = append(curve.Points, p)
+			done(curve, &curve.Points[len(curve.Points)-1])
+		}
+	}
+	return out, nil
+}
+
+// Recovery is how long after its begin a fault's effect lasts on a time line: until the share of the rate before it that is asked for is reached again for good; false: never.
+func (r *Result) Recovery(b Band, share float64) (time.Duration, bool) {
+	before, n := int64(0), int64(0)
+	for _, s := range r.TimeLine {
+		if s.At < b.From {
+			before += s.Received
+			n++
+		}
+	}
+	if n == 0 {
+		return 0, false
+	}
+	least := share * float64(before) / float64(n)
+	back := time.Duration(-1)
+	for _, s := range r.TimeLine {
+		switch {
+		case s.At < b.From:
+		case float64(s.Received) < least:
+			back = -1
+		case back < 0:
+			back = s.At
+		}
+	}
+	if back < 0 {
+		return 0, false
+	}
+	return max(0, back-b.From), true
+}
