@@ -344,3 +344,44 @@ func TestCloseWakesWhoeverWaits(t *testing.T) {
 		})
 	}
 }
+
+// A static member that leads, restarts and comes back within its session gets what it had, without a rebalance; and if a topic has got more partitions meanwhile they get an owner, by whatever assignor.
+func TestAStaticLeaderThatRestartsSeesWhatGrewMeanwhile(t *testing.T) {
+	for _, how := range assign.All() {
+		for grown, want := range map[int32]map[string]int{4: {"a": 2, "b": 2}, 6: {"a": 3, "b": 3}} {
+			t.Run(fmt.Sprintf("%s %d", how.Name(), grown), func(t *testing.T) {
+				for seed := range uint64(2) {
+					x := newPartyWorld(t, seed, 2)
+					x.topic("t", 4)
+					static := func(instance string) func(*consumer.Config) {
+						return func(c *consumer.Config) {
+							c.Instance, c.Assignors, c.SessionTimeout = instance, []*assign.Assignor{how}, 6*time.Second
+						}
+					}
+					a := x.join("a", static("i-a")) // the first leads
+					x.settled(10*time.Second, map[*partyMember]int{a: 4})
+					b := x.join("b", static("i-b"))
+					x.settled(10*time.Second, map[*partyMember]int{a: 2, b: 2})
+					x.run(time.Second)
+					had := a.owns()
+					a.crash()
+					x.run(500 * time.Millisecond)
+					if grown > 4 {
+						x.grow("t", grown)
+					}
+					at := x.w.Now()
+					a.boot(static("i-a"))
+					x.settled(12*time.Second, map[*partyMember]int{a: want["a"], b: want["b"]})
+					x.run(10 * time.Second)
+					require.Equal(t, want["a"], len(a.owns()))
+					require.Equal(t, "a assigned "+had[0]+" "+had[1], x.since(at)[0], "seed %d: first it is given what it had", seed)
+					if grown == 4 {
+						require.Len(t, x.since(at), 1, "seed %d: and nothing else happens", seed)
+					}
+					x.produce("p", "t", 300, time.Millisecond)
+					x.until(10*time.Second, "delivered", func() bool { return len(x.sent) == 300 && x.delivered() })
+				}
+			})
+		}
+	}
+}

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
+	brokerclient "faultline/broker/client"
 	"faultline/consumer"
 	"faultline/consumer/assign"
 	"faultline/sim/machine"
@@ -201,4 +203,37 @@ func (x *partyWorld) settled(within time.Duration, want map[*partyMember]int) {
 		}
 		return true
 	})
+}
+
+// grow gives a topic more partitions.
+func (x *partyWorld) grow(topic string, total int32) {
+	x.t.Helper()
+	done := false
+	x.on(fmt.Sprintf("admin-%s-%d", topic, total), func(m machine.Machine) {
+		c := brokerclient.NewCluster(m, x.addresses(), brokerclient.Config{})
+		for !done {
+			req := kmsg.NewPtrCreatePartitionsRequest()
+			rt := kmsg.NewCreatePartitionsRequestTopic()
+			rt.Topic, rt.Count = topic, total
+			req.TimeoutMillis, req.Topics = 5000, append(req.Topics, rt)
+			if conn, err := c.Any(); err == nil {
+				if resp, err := conn.Request(req); err == nil {
+					done = resp.(*kmsg.CreatePartitionsResponse).Topics[0].ErrorCode == 0
+				}
+			}
+			m.Sleep(50 * time.Millisecond)
+		}
+		c.Close()
+	})
+	x.until(5*time.Second, "grown", func() bool { return done })
+}
+
+// crash ends a member's process; what it had is nobody's until the group notices.
+func (m *partyMember) crash() {
+	m.c.Crash()
+	for p, holder := range m.x.holder {
+		if holder == m.c.Name() {
+			delete(m.x.holder, p)
+		}
+	}
 }
