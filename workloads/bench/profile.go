@@ -42,7 +42,12 @@ type Profile struct {
 		Latency   quantity.Durations  `yaml:"latency"` // one way
 		Bandwidth quantity.Bandwidths `yaml:"bandwidth"`
 	} `yaml:"network"`
+
+	source []byte
 }
+
+// Source is the profile's file, whose comments say where each figure comes from.
+func (p *Profile) Source() []byte { return p.source }
 
 // Profiles lists the profiles that ship, sorted.
 func Profiles() []string {
@@ -63,7 +68,7 @@ func LoadProfile(name string) (*Profile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no profile is named %q; these ship: %s", name, strings.Join(Profiles(), ", "))
 	}
-	p := &Profile{}
+	p := &Profile{source: data}
 	if err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(p); err != nil {
 		return nil, fmt.Errorf("profile %s: %w", name, err)
 	}
