@@ -113,21 +113,21 @@ type Published struct {
 	// What was measured.
 	Metric string `yaml:"metric" default:"sent" oneof:"sent|sent-bytes|received|received-bytes|latency-p50|latency-p90|latency-p99|latency-p99.9|latency-max|recovery"`
 	// The figure, in the unit of the metric: messages/s, B/s, us for latencies, s for the recovery.
-	Figure Number `yaml:"figure" need:"true"`
+	Figure Decimal `yaml:"figure" need:"true"`
 	// Where it was published.
 	Source string `yaml:"source" need:"true"`
 }
 
-// Number is a decimal number, which says at a wrong one what it found.
-type Number float64
+// Decimal is a decimal number, which says at a wrong one what it found.
+type Decimal float64
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (n *Number) UnmarshalText(text []byte) error {
+func (d *Decimal) UnmarshalText(text []byte) error {
 	v, err := strconv.ParseFloat(string(text), 64)
 	if err != nil || math.IsInf(v, 0) || math.IsNaN(v) || v < 0 {
 		return fmt.Errorf("found %q, allowed is a number from 0, like 821557", text)
 	}
-	*n = Number(v)
+	*d = Decimal(v)
 	return nil
 }
 
