@@ -2,7 +2,6 @@ package baseline
 
 import (
 	"bufio"
-	"encoding/binary"
 	"fmt"
 	"net"
 	"slices"
@@ -206,17 +205,11 @@ func (c *conn) publish(r *reader) error {
 	c.heard = s.m.Uptime()
 	c.number++
 	if queues = s.x.topics[string(topic)]; len(queues) > 0 && n > 0 { // otherwise nobody will ever want them
-		rec, start := s.j.begin(recordMessages)
-		rec.data = binary.BigEndian.AppendUint64(rec.data, s.x.next)
-		rec.data = appendText(rec.data, string(topic))
-		rec.data = binary.BigEndian.AppendUint32(rec.data, uint32(n))
-		at := rec.at + int64(len(rec.data))
-		rec.data = append(rec.data, body...)
+		seg, at := s.j.messages(s.x.next, string(topic), n, body)
 		for b := (&reader{rest: body}); len(b.rest) > 0; {
 			m := b.take(b.u32())
-			s.x.add(queues, rec.s, at+int64(len(body)-len(b.rest)-len(m)), m, s.x.memory < s.cfg.MemoryBytes)
+			s.x.add(queues, seg, at+int64(len(body)-len(b.rest)-len(m)), m, s.x.memory < s.cfg.MemoryBytes)
 		}
-		s.j.end(rec, start)
 	}
 	given := 0
 	for _, q := range queues {

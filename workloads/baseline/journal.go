@@ -141,6 +141,18 @@ func (j *journal) end(c *chunk, start int) int64 {
 	return j.appended
 }
 
+// messages adds n messages, each its length (4 bytes) and bytes, and says where they will be. The lock is held.
+func (j *journal) messages(first uint64, topic string, n int, body []byte) (s *segment, at int64) {
+	c, start := j.begin(recordMessages)
+	c.data = binary.BigEndian.AppendUint64(c.data, first)
+	c.data = appendText(c.data, topic)
+	c.data = binary.BigEndian.AppendUint32(c.data, uint32(n))
+	s, at = c.s, c.at+int64(len(c.data))
+	c.data = append(c.data, body...)
+	j.end(c, start)
+	return s, at
+}
+
 // want asks for a sync up to a position.
 func (j *journal) want(position int64) {
 	if position > j.wanted {
