@@ -38,6 +38,9 @@ Without a suite, list suites and profiles.`,
 			if err != nil {
 				return err
 			}
+			if profile == "" {
+				profile = suite.Profile
+			}
 			p, err := bench.LoadProfile(profile)
 			if err != nil {
 				return err
@@ -52,7 +55,8 @@ Without a suite, list suites and profiles.`,
 			return runSuite(cmd.OutOrStdout(), suite, p, list, out, json)
 		},
 	}
-	c.Flags().StringVar(&profile, "profile", "virtio-2026", "hardware profile")
+	c.AddCommand(planCommand())
+	c.Flags().StringVar(&profile, "profile", "", "hardware profile (default: the suite's)")
 	c.Flags().StringVar(&out, "out", "out/bench", "folder for pictures and data")
 	c.Flags().StringVar(&seeds, "seeds", "1", "seeds: the repetitions of each point")
 	c.Flags().BoolVar(&json, "json", false, "print one JSON object a point")

@@ -200,6 +200,10 @@ func (r *run) prepared() {
 		r.retain()
 		return
 	}
+	if r.o.Program != nil {
+		r.when(r.led, r.beginLoad) // a measurement begins with a cluster that is ready
+		return
+	}
 	r.beginLoad()
 }
 
