@@ -38,6 +38,8 @@ type Suite struct {
 	Faults faults.Plan `yaml:"faults"`
 	// How hard the clients drive, and for how long.
 	Load Load `yaml:"load"`
+	// The baseline queue, where a series drives it.
+	Queue QueueSettings `yaml:"queue"`
 	// What is swept.
 	Sweep Sweep `yaml:"sweep" need:"true"`
 	// The curves: each is the sweep with other settings. Default: one, named after the system.
@@ -208,6 +210,7 @@ type Cell struct {
 	Series *Series
 	Value  string
 	Load   Load
+	Queue  QueueSettings
 	// Scenario is the deployment; its workload lasts as long as the load, in virtual time.
 	Scenario *scenario.Scenario
 }
@@ -242,7 +245,12 @@ func (s *Suite) Cell(series *Series, value string) (*Cell, error) {
 	if err := sc.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
-	return &Cell{Series: series, Value: value, Load: cell.Load, Scenario: sc}, nil
+	for i := range sc.Topology.Topics {
+		if t := &sc.Topology.Topics[i]; series.System == "queue" && t.Replicas.V() > 1 {
+			return nil, fmt.Errorf("%s: found %v replicas of topic %s, allowed is 1: the queue does not replicate", where, t.Replicas.V(), t.Name)
+		}
+	}
+	return &Cell{Series: series, Value: value, Load: cell.Load, Queue: cell.Queue, Scenario: sc}, nil
 }
 
 // fanOut is the groups n times, each copy with a name of its own.
