@@ -163,6 +163,8 @@ type Cell struct {
 	Load   Load
 	// Scenario is the deployment; its workload lasts as long as the load, in virtual time.
 	Scenario *scenario.Scenario
+
+	suite *Suite
 }
 
 // Cell works out one value of one series.
@@ -194,7 +196,7 @@ func (s *Suite) Cell(series *Series, value string) (*Cell, error) {
 	if err := sc.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
-	return &Cell{Series: series, Value: value, Load: cell.Load, Scenario: sc}, nil
+	return &Cell{Series: series, Value: value, Load: cell.Load, Scenario: sc, suite: s}, nil
 }
 
 func (l *Load) length() time.Duration { return l.WarmUp.V().D() + l.Measure.V().D() }
