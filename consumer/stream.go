@@ -57,6 +57,7 @@ func (s *Stream) Next() (Message, error) {
 		c := cur.claim
 		if !s.ready {
 			ok, err := s.reader.next()
+			s.reader.charge(g.m)
 			if err != nil && cur.live.Load() {
 				return Message{}, &CorruptError{c.topic, c.partition, max(s.reader.chunk.from, cur.processed.Load()), err}
 			}

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
+
+	"faultline/faults/quantity"
 )
 
 // Outcome is all that was measured of a suite: what reports draw, print and keep.
@@ -152,4 +155,21 @@ func (r *Result) Recovery(b Band, share float64) (time.Duration, bool) {
 		return 0, false
 	}
 	return max(0, back-b.From), true
+}
+
+// Number is a value of a sweep on an axis: counts and rates as they are, sizes in bytes, durations in seconds; false: it is a word.
+func Number(value string) (float64, bool) {
+	if v, err := strconv.ParseFloat(value, 64); err == nil {
+		return v, true
+	}
+	if v, err := quantity.Bytes(0).Parse(value); err == nil && v != quantity.Endless {
+		return float64(v), true
+	}
+	if v, err := quantity.Rate(0).Parse(value); err == nil && v != quantity.Endless {
+		return float64(v), true
+	}
+	if v, err := quantity.Duration(0).Parse(value); err == nil && v != quantity.Endless {
+		return v.D().Seconds(), true
+	}
+	return 0, false
 }

@@ -34,3 +34,15 @@ func TestFigureIsTheMedianOfTheRepetitions(t *testing.T) {
 	_, ok = p.Figure("latency-p99")
 	require.False(t, ok)
 }
+
+func TestValuesOnAnAxis(t *testing.T) {
+	for value, want := range map[string]float64{"50": 50, "0.5": 0.5, "1KiB": 1024, "10TiB": 10 << 40, "2000/s": 2000, "5ms": 0.005} {
+		n, ok := Number(value)
+		require.True(t, ok, value)
+		require.InDelta(t, want, n, 1e-9)
+	}
+	for _, word := range []string{"lz4", "never", "unlimited", ""} {
+		_, ok := Number(word)
+		require.False(t, ok, word)
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"faultline/broker/record"
 	"faultline/faults/quantity"
 	"faultline/sim/disk"
 	"faultline/sim/net"
@@ -31,17 +32,40 @@ type Profile struct {
 		Syscall quantity.Durations  `yaml:"syscall"` // per system call
 		Copy    quantity.Bandwidths `yaml:"copy"`    // bytes copied
 		Sum     quantity.Bandwidths `yaml:"sum"`     // bytes checksummed
+		// Bytes compressed, and bytes that decompression brings forth, by codec.
+		Compress   Codecs `yaml:"compress"`
+		Decompress Codecs `yaml:"decompress"`
 	} `yaml:"cpu"`
 	Disk struct {
 		Read  quantity.Bandwidths `yaml:"read"`
 		Write quantity.Bandwidths `yaml:"write"`
 		Seek  quantity.Durations  `yaml:"seek"`
 		Flush quantity.Durations  `yaml:"flush"`
+		Cache quantity.Sizes      `yaml:"cache"` // the page cache
+		// Unsynced bytes at which write-back starts, and at which writers are held back.
+		DirtyBackground quantity.Sizes `yaml:"dirty_background"`
+		DirtyLimit      quantity.Sizes `yaml:"dirty_limit"`
+		Readahead       quantity.Sizes `yaml:"readahead"`
 	} `yaml:"disk"`
 	Network struct {
-		Latency   quantity.Durations  `yaml:"latency"` // one way
-		Bandwidth quantity.Bandwidths `yaml:"bandwidth"`
+		Latency   quantity.Durations  `yaml:"latency"`   // one way
+		Bandwidth quantity.Bandwidths `yaml:"bandwidth"` // of each NIC, each way
+		MTU       quantity.Sizes      `yaml:"mtu"`
+		Packet    quantity.Durations  `yaml:"packet"` // what a NIC needs for a packet, however small
 	} `yaml:"network"`
+}
+
+// Codecs are bandwidths of compression.
+type Codecs struct {
+	Gzip   quantity.Bandwidths `yaml:"gzip"`
+	Snappy quantity.Bandwidths `yaml:"snappy"`
+	LZ4    quantity.Bandwidths `yaml:"lz4"`
+	Zstd   quantity.Bandwidths `yaml:"zstd"`
+}
+
+// numbered are the bandwidths by the codecs' numbers.
+func (c *Codecs) numbered() [5]int64 {
+	return [5]int64{record.Gzip: int64(c.Gzip.V()), record.Snappy: int64(c.Snappy.V()), record.LZ4: int64(c.LZ4.V()), record.Zstd: int64(c.Zstd.V())}
 }
 
 // Profiles lists the profiles that ship, sorted.
@@ -76,13 +100,15 @@ func (p *Profile) Hardware() virtual.Config {
 		CPU: virtual.CPU{
 			Cores: p.CPU.Cores, Request: p.CPU.Request.V().D(), Record: p.CPU.Record.V().D(), Syscall: p.CPU.Syscall.V().D(),
 			Copy: int64(p.CPU.Copy.V()), Sum: int64(p.CPU.Sum.V()),
+			Pack: p.CPU.Compress.numbered(), Inflate: p.CPU.Decompress.numbered(),
 		},
 		Disk: disk.Config{
 			ReadBandwidth: int64(p.Disk.Read.V()), WriteBandwidth: int64(p.Disk.Write.V()), Seek: p.Disk.Seek.V().D(), Flush: p.Disk.Flush.V().D(),
+			Cache: int64(p.Disk.Cache.V()), DirtyBackground: int64(p.Disk.DirtyBackground.V()), DirtyLimit: int64(p.Disk.DirtyLimit.V()), Readahead: int64(p.Disk.Readahead.V()),
 		},
 		Net: net.Config{
 			Latency:   net.Distribution{Min: p.Network.Latency.Min.D(), Max: p.Network.Latency.Max.D()},
-			Bandwidth: int64(p.Network.Bandwidth.V()), NoSlowStart: true, // connections last: their first round trips are no part of a curve
+			Bandwidth: int64(p.Network.Bandwidth.V()), Receive: int64(p.Network.Bandwidth.V()), MTU: int(p.Network.MTU.V()), Packet: p.Network.Packet.V().D(), NoSlowStart: true, // connections last: their first round trips are no part of a curve
 		},
 	}
 }

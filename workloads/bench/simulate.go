@@ -26,7 +26,16 @@ func Simulate(c *Cell, s *System, p *Profile, seed uint64, stop func() bool) (*R
 	}
 	hardware := p.Hardware()
 	bands := &bands{}
+	retained, err := c.retained()
+	if err != nil {
+		return nil, err
+	}
+	var setUp time.Duration
+	if s.Serve == nil {
+		setUp = time.Hour // our own brokers come up, however long it takes
+	}
 	res := trial.Run(c.Scenario, seed, trial.Options{
+		Retained: retained, SetUp: setUp,
 		Policy: sim.FIFO, Hardware: &hardware, Unjudged: true, Stop: stop, Program: d.program, Observe: []history.Observer{bands},
 		OnLoad: func(at time.Duration, clock func() time.Duration) { began, now = at, clock },
 	})

@@ -26,6 +26,8 @@ type Suite struct {
 	Name string `yaml:"name" need:"true"`
 	// What it shows, in a sentence or two.
 	About string `yaml:"about"`
+	// Hardware profile that it is meant for; the command line may say another.
+	Profile string `yaml:"profile" default:"virtio-2026"`
 	// The machines and how they are configured, as in a scenario.
 	Topology scenario.Topology `yaml:"topology"`
 	// The messages, as in a scenario: message_bytes is their size. Rate and duration come from the load.
@@ -60,6 +62,8 @@ type Load struct {
 	Step quantity.Durations `yaml:"step" default:"0s" min:"0s" max:"1h"`
 	// Bytes that each partition keeps from before the load: consumers that start at the beginning read them.
 	Retained quantity.Sizes `yaml:"retained" default:"0B" min:"0B"`
+	// How many groups like each of the topology's there are.
+	FanOut quantity.Counts `yaml:"fan_out" default:"1" min:"1" max:"64"`
 	// Whether retained bytes are in the brokers' page caches.
 	Cached quantity.Choice `yaml:"cached" default:"no" oneof:"no|yes"`
 }
@@ -190,6 +194,7 @@ func (s *Suite) Cell(series *Series, value string) (*Cell, error) {
 	if topology.Producers == nil {
 		topology.Producers = sc.Topology.Producers
 	}
+	topology.Groups = fanOut(topology.Groups, int(cell.Load.FanOut.V()))
 	sc.Topology, sc.Workload, sc.Faults = topology, cell.Workload, cell.Faults
 	sc.Workload.Duration = quantity.Just(quantity.Duration(cell.Load.length()))
 	sc.Workload.Rate = quantity.Just(quantity.Rate(1)) // the load has its own
@@ -197,6 +202,20 @@ func (s *Suite) Cell(series *Series, value string) (*Cell, error) {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	return &Cell{Series: series, Value: value, Load: cell.Load, Scenario: sc, suite: s}, nil
+}
+
+// fanOut is the groups n times, each copy with a name of its own.
+func fanOut(groups []scenario.Group, n int) []scenario.Group {
+	var out []scenario.Group
+	for i := range n {
+		for _, g := range groups {
+			if i > 0 {
+				g.Name += fmt.Sprintf("-%d", i+1)
+			}
+			out = append(out, g)
+		}
+	}
+	return out
 }
 
 func (l *Load) length() time.Duration { return l.WarmUp.V().D() + l.Measure.V().D() }
