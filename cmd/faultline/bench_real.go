@@ -23,11 +23,13 @@ type realFlags struct {
 	real    bool
 	against []string
 	unpin   bool
+	dir     string
 }
 
 func (f *realFlags) register(c *cobra.Command) {
 	c.Flags().BoolVar(&f.real, "real", false, "measure on this machine (Linux), too: each server is a process, the clients are in this one")
 	c.Flags().StringArrayVar(&f.against, "against", nil, "measure a system that runs already, by its address, like kafka://127.0.0.1:9092; may be given several times. Without --real nothing else is measured")
+	c.Flags().StringVar(&f.dir, "dir", "", "folder for the files of the servers on this machine (default: the system's for temporary files)")
 	c.Flags().BoolVar(&f.unpin, "no-pin", false, "let servers and clients run on all processors, instead of half of them each")
 }
 
@@ -73,7 +75,7 @@ func (f *realFlags) run(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []u
 			return err
 		}
 	}
-	host := &bench.Host{Command: []string{os.Args[0], "bench-server"}, Systems: benchSystem, Pinned: !f.unpin}
+	host := onThisMachine(f.unpin, f.dir)
 	stop, release := onInterrupt()
 	defer release()
 	measured, err := f.measure(full, host.Measure, seeds, stop, json, "measured")

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -90,4 +92,80 @@ func moveThreads(to *unix.CPUSet) {
 			_ = unix.SchedSetaffinity(tid, to) // a thread that has ended meanwhile
 		}
 	}
+}
+
+// halfOfComputer is how many processors the servers are pinned to; 0: they cannot be.
+func halfOfComputer() int {
+	if c := splitComputer(); c.servers != nil {
+		return c.servers.Count()
+	}
+	return 0
+}
+
+// cpuClock is the CPU time of this process so far, and whether it can be read.
+func cpuClock() (time.Duration, bool) {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t); err != nil {
+		return 0, false
+	}
+	return time.Duration(t.Nano()), true
+}
+
+// forget has the system drop a file from its page cache.
+func forget(f *os.File) error {
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+}
+
+// pageCache is how large the page cache may become, and at how many unsynced bytes write-back starts and writers are held back.
+func pageCache() (cache, background, limit int64, ok bool) {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, 0, 0, false
+	}
+	for line := range strings.Lines(string(text)) {
+		if n, err := fmt.Sscanf(line, "MemAvailable: %d kB", &cache); n == 1 && err == nil {
+			cache <<= 10
+			break
+		}
+	}
+	setting := func(name string) int64 {
+		for _, unit := range []struct {
+			suffix string
+			of     int64 // the setting counts hundredths of it; 0: bytes
+		}{{"_bytes", 0}, {"_ratio", cache}} {
+			text, err := os.ReadFile("/proc/sys/vm/" + name + unit.suffix)
+			n, err2 := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+			if err == nil && err2 == nil && n > 0 {
+				if unit.of > 0 {
+					return unit.of / 100 * n
+				}
+				return n
+			}
+		}
+		return 0
+	}
+	background, limit = setting("dirty_background"), setting("dirty")
+	return cache, background, limit, cache > 0 && background > 0 && limit >= background
+}
+
+// Computer names this machine: its processor, how many there are, its kernel.
+func Computer() string {
+	model := runtime.GOARCH
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+				model = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	var u unix.Utsname
+	kernel := "Linux"
+	if unix.Uname(&u) == nil {
+		kernel += " " + unix.ByteSliceToString(u.Release[:])
+	}
+	return fmt.Sprintf("%d x %s, %s", runtime.NumCPU(), model, kernel)
 }

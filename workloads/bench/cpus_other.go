@@ -2,7 +2,13 @@
 
 package bench
 
-import "os/exec"
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"time"
+)
 
 // cpus: nothing is pinned here.
 type cpus struct{}
@@ -15,3 +21,13 @@ func Pinned() string { return "" }
 
 func (cpus) startServer(cmd *exec.Cmd) error { return cmd.Start() }
 func (cpus) pinClients() (restore func())    { return func() {} }
+
+func halfOfComputer() int                                  { return 0 }
+func cpuClock() (time.Duration, bool)                      { return 0, false }
+func forget(*os.File) error                                { return nil }
+func pageCache() (cache, background, limit int64, ok bool) { return 0, 0, 0, false }
+
+// Computer names this machine.
+func Computer() string {
+	return fmt.Sprintf("%d x %s, %s", runtime.NumCPU(), runtime.GOARCH, runtime.GOOS)
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -37,6 +38,8 @@ type Host struct {
 	Systems Systems
 	// Pinned gives the servers one half of the processors and the clients the other, where there are at least two.
 	Pinned bool
+
+	used *usage // counts what the clients do; nil: nobody does
 }
 
 // job is what a server's process is told.
@@ -134,6 +137,9 @@ func (h *Host) Measure(c *Cell, seed uint64, stop func() bool) (result *Result, 
 		return nil, err
 	}
 	defer release()
+	if err := x.retain(); err != nil {
+		return nil, err
+	}
 	return x.drive(seed)
 }
 
@@ -317,6 +323,7 @@ func (x *hosted) drive(seed uint64) (*Result, error) {
 	over := l.RealWarmUp.V().D() + l.RealMeasure.V().D()
 	restore := x.cpus.pinClients()
 	defer restore()
+	spent := cpuTime()
 	began := time.Now()
 	d := &drive{
 		cell: x.cell, system: x.system, over: over, seed: seed,
@@ -335,8 +342,12 @@ func (x *hosted) drive(seed uint64) (*Result, error) {
 		}
 		running++
 		program := d.program(sm)
+		var seam machine.Machine = m
+		if x.h.used != nil {
+			seam = &counting{m, x.h.used}
+		}
 		m.Go("main", func() {
-			if err := program(m); err != nil {
+			if err := program(seam); err != nil {
 				err = fmt.Errorf("%s: %w", sm.Name, err)
 				ended <- err
 				return
@@ -364,5 +375,43 @@ func (x *hosted) drive(seed uint64) (*Result, error) {
 			}
 		}
 	}
+	if x.h.used != nil {
+		x.h.used.cpu = cpuTime() - spent
+	}
 	return d.meter.Result(), nil
+}
+
+// retain has the system keep bytes from before the load, and forget them from the page cache if the load says so.
+func (x *hosted) retain() error {
+	bytes := int64(x.cell.Load.Retained.V())
+	if bytes == 0 {
+		return nil
+	}
+	if x.system.Fill == nil {
+		return fmt.Errorf("%s at %s: load.retained: %s cannot be filled before the load", x.cell.Series.Name, x.cell.Value, x.system.Name)
+	}
+	m, err := x.machine("filler")
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	m.Go("fill", func() { done <- x.system.Fill(m, x.cell, bytes, x.stop) })
+	select {
+	case err = <-done:
+	case err = <-x.troubles:
+	}
+	if err != nil || x.cell.Load.Cached.V() == "yes" {
+		return err
+	}
+	return filepath.WalkDir(x.dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".log") {
+			return nil // deleted meanwhile
+		}
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			return nil
+		}
+		defer f.Close()
+		return forget(f)
+	})
 }

@@ -64,6 +64,9 @@ func Kafka(c *Cell, brokers []string) *System {
 				m.Shutdown()
 			}, nil
 		},
+		Fill: func(m machine.Machine, _ *Cell, bytes int64, stop func() bool) error {
+			return base.Fill(m, &own, bytes, stop)
+		},
 		Send: func(m machine.Machine, _ *Cell, index int, told func(error)) (Sender, error) {
 			return base.Send(m, &own, index, told)
 		},
