@@ -67,6 +67,7 @@ profile of this machine. With --against the same load is put on a system that ru
 			return runSuite(cmd.OutOrStdout(), suite, p, list, out, json)
 		},
 	}
+	c.AddCommand(planCommand())
 	c.Flags().StringVar(&profile, "profile", "", "hardware profile: one that ships, or the path of a file (default: the suite's)")
 	c.Flags().StringVar(&out, "out", "out/bench", "folder for pictures and data")
 	c.Flags().StringVar(&seeds, "seeds", "1", "seeds: the repetitions of each point; on this machine 1..3 unless given")
