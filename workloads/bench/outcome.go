@@ -90,12 +90,17 @@ func (p *Point) Figure(metric string) (Figure, bool) {
 	if len(all) == 0 {
 		return Figure{}, false
 	}
-	slices.Sort(all)
-	mid := all[len(all)/2]
-	if len(all)%2 == 0 {
-		mid = (mid + all[len(all)/2-1]) / 2
+	return Figure{Median: middle(all), Low: slices.Min(all), High: slices.Max(all)}, true
+}
+
+// middle is the median of at least one number.
+func middle(list []float64) float64 {
+	list = slices.Sorted(slices.Values(list))
+	mid := list[len(list)/2]
+	if len(list)%2 == 0 {
+		mid = (mid + list[len(list)/2-1]) / 2
 	}
-	return Figure{Median: mid, Low: all[0], High: all[len(all)-1]}, true
+	return mid
 }
 
 // Arm runs a cell once, on simulated or on real machines.

@@ -213,6 +213,8 @@ type Cell struct {
 	Queue  QueueSettings
 	// Scenario is the deployment; its workload lasts as long as the load, in virtual time.
 	Scenario *scenario.Scenario
+
+	suite *Suite
 }
 
 // Cell works out one value of one series.
@@ -250,7 +252,7 @@ func (s *Suite) Cell(series *Series, value string) (*Cell, error) {
 			return nil, fmt.Errorf("%s: found %v replicas of topic %s, allowed is 1: the queue does not replicate", where, t.Replicas.V(), t.Name)
 		}
 	}
-	return &Cell{Series: series, Value: value, Load: cell.Load, Queue: cell.Queue, Scenario: sc}, nil
+	return &Cell{Series: series, Value: value, Load: cell.Load, Queue: cell.Queue, Scenario: sc, suite: s}, nil
 }
 
 // fanOut is the groups n times, each copy with a name of its own.
