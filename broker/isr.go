@@ -61,7 +61,7 @@ func (b *Broker) propose(t *topic) (proposal, bool) {
 		}
 		p.mu.Lock()
 		if p.leader != nil && p.version == t.version {
-			if s, ok := p.leader.Propose(b.cfg.ReplicaLag, now); ok {
+			if s, ok := p.leader.Propose(b.cfg.ReplicaLag, now, b.registeredLocked); ok {
 				b.m.Trace(machine.Event{Kind: machine.StateProposed, Subject: p.name, A: int64(len(s.ISR)), B: int64(s.LeaderEpoch)})
 				pr.parts, pr.states = append(pr.parts, p), append(pr.states, s)
 			}

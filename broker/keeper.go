@@ -22,6 +22,7 @@ type session struct {
 	number   int // events of earlier sessions are ignored
 	expired  bool
 	list     bool            // the list of topics may have changed
+	read     bool            // it was read once, so that our logs are open
 	dirty    map[string]bool // topics that may have changed
 	brokers  bool            // the list of brokers may have changed
 	register bool            // we may not be registered
@@ -148,13 +149,13 @@ func (b *Broker) pause(fails int) {
 	}
 }
 
-// work does one thing that is to be done and reports whether there was any. Logs are opened before the broker registers.
+// work does one thing that is to be done and reports whether there was any. Logs are opened before the broker registers, in each session: what changes after that must not keep it from it.
 func (b *Broker) work(s *session, swept *bool) (did bool, err error) {
 	if b.m.Failpoint("fault/broker/work") {
 		return false, errMisfortune
 	}
 	b.mu.Lock()
-	list, brokers, register, controller := s.list, s.brokers, s.register, s.controller
+	read, list, brokers, register, controller := s.read, s.list, s.brokers, s.register, s.controller
 	expired := s.expired || b.stopping
 	b.mu.Unlock()
 	switch {
@@ -176,7 +177,7 @@ func (b *Broker) work(s *session, swept *bool) (did bool, err error) {
 		b.serving = true
 		b.mu.Unlock()
 		return true, nil
-	case list:
+	case !read:
 		return true, b.syncTopics(s)
 	case brokers:
 		return true, b.syncBrokers(s)
@@ -184,6 +185,8 @@ func (b *Broker) work(s *session, swept *bool) (did bool, err error) {
 		return true, b.register(s)
 	case controller:
 		return true, b.standForController(s)
+	case list: // last: where states change all the time it is due all the time
+		return true, b.syncTopics(s)
 	}
 	return false, nil
 }

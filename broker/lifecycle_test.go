@@ -81,6 +81,41 @@ func TestDeletedRegistrationIsMadeAgain(t *testing.T) {
 	require.Equal(t, 1, x.count("b1 broker.up "), "it was up all the time")
 }
 
+// States that change all the time, as those of a flapping replica do, must not keep a broker from registering.
+func TestDeletedRegistrationIsMadeAgainWhileTopicsChange(t *testing.T) {
+	x := newWorld(t, 4)
+	x.start(2)
+	x.on("app", func(p *program) {
+		for i := range 4 {
+			require.NoError(t, p.cluster.CreateTopic(fmt.Sprint("t", i), 1, 2))
+		}
+	})
+	for i := range 4 {
+		state := fmt.Sprintf("/brokers/topics/t%d/state", i)
+		x.c.Add(fmt.Sprint("flapping-", i)).Boot(func(m machine.Machine) error {
+			c := coordclient.Connect(m, coordclient.Config{Servers: []string{"zk:2181"}})
+			for {
+				data, _, err := c.Get(state, false)
+				require.NoError(t, err)
+				_, err = c.Set(state, data, -1)
+				require.NoError(t, err)
+			}
+		})
+	}
+	registered := false
+	x.c.Add("operator").Boot(func(m machine.Machine) error {
+		c := coordclient.Connect(m, coordclient.Config{Servers: []string{"zk:2181"}})
+		require.NoError(t, c.Delete("/brokers/ids/1", -1))
+		m.Sleep(5 * time.Second)
+		var err error
+		_, registered, err = c.Exists("/brokers/ids/1", false)
+		require.NoError(t, err)
+		return c.Close()
+	})
+	x.run(6 * time.Second)
+	require.True(t, registered)
+}
+
 // TestForgetfulCoordinationServiceIsNoReasonToDropLogs: a registry without topics that is not the one this broker knows is an operator's mistake or
 // a loss, and the data may be all that is left.
 func TestForgetfulCoordinationServiceIsNoReasonToDropLogs(t *testing.T) {

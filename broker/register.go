@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"faultline/broker/replica"
 	coord "faultline/coord/client"
 	"faultline/sim/machine"
 )
@@ -161,4 +162,10 @@ func (b *Broker) liveLocked() []liveBroker {
 		return out
 	}
 	return slices.Insert(slices.Clone(b.live), i, self)
+}
+
+// registeredLocked tells whether a broker is registered as that, as far as we know. The lock is held.
+func (b *Broker) registeredLocked(m replica.Member) bool {
+	i, found := slices.BinarySearchFunc(b.live, m.ID, func(l liveBroker, id int32) int { return cmp.Compare(l.id, id) })
+	return found && b.live[i].epoch == m.Epoch
 }

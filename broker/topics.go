@@ -84,6 +84,10 @@ func (b *Broker) syncTopics(s *session) error {
 			return fail(err)
 		}
 	}
+	b.mu.Lock()
+	s.read = true
+	b.changed.Broadcast() // the controller waits until all is read, though none of it may have changed
+	b.mu.Unlock()
 	return nil
 }
 

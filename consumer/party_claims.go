@@ -52,6 +52,9 @@ func (p *party) take(partitions []assign.Partition) {
 		g.m.Mark("mark/consumer/taken-without-topic")
 		p.m.Missing(g.m.Uptime())
 	}
+	if p.m.Leads() {
+		p.grown.Signal() // the plan may be older than this process
+	}
 	p.changed()
 	if f := g.cfg.Listener.Assigned; f != nil && len(partitions) > 0 {
 		g.mu.Unlock()

@@ -46,8 +46,10 @@ type World struct {
 	tasks   []*Task // live tasks, unordered; Task.slot is the index
 	nextID  uint32
 	pct     pct
-	later   []func() // to do in the loop before the next task runs
-	ring    []Entry
+	later   []func()    // to do in the loop before the next task runs
+	ring    []happening // the latest events, by number
+	words   []words     // theirs, of those that have any
+	shown   Entry       // what the trace sees
 	mask    uint64
 	halt    *Outcome
 	instant int // events at the current instant
@@ -72,7 +74,7 @@ func New(cfg Config) *World {
 	for ring < max(cfg.Ring, 1024) {
 		ring *= 2
 	}
-	w := &World{cfg: cfg, hash: cfg.Seed, ring: make([]Entry, ring), mask: uint64(ring - 1)}
+	w := &World{cfg: cfg, hash: cfg.Seed, ring: make([]happening, ring), words: make([]words, ring), mask: uint64(ring - 1)}
 	w.rng = splitmix(keyedSeed(cfg.Seed, "sim/scheduler", ""))
 	w.pct.init(w)
 	return w

@@ -53,6 +53,7 @@ type cluster struct {
 	pending   []entry
 	least     int
 	story     []string
+	rumours   bool // leaders may take a broker for registered that is not, any more or yet
 }
 
 const lag = 10 * time.Second
@@ -87,6 +88,12 @@ func (c *cluster) register(n *node) {
 		n.since = n.epoch
 	}
 	n.clean = true // as long as the process lives
+}
+
+// registered is what a leader knows of that: it may have heard of it or not.
+func (c *cluster) registered(m replica.Member) bool {
+	n := c.node(m.ID)
+	return n.registered && n.epoch == m.Epoch || c.rumours && rapid.Bool().Draw(c.t, "rumour")
 }
 
 func (c *cluster) write(w *entry) bool {
@@ -262,7 +269,7 @@ func (c *cluster) step() {
 		}
 	case "propose":
 		if n.up && n.leader != nil && n.proposal == nil {
-			if s, ok := n.leader.Propose(lag, c.now); ok {
+			if s, ok := n.leader.Propose(lag, c.now, c.registered); ok {
 				n.proposal = &entry{s, n.version}
 			}
 		}
@@ -314,6 +321,7 @@ func (c *cluster) step() {
 
 // heal lets everything run until it rests, and checks that nothing committed is gone and all replicas agree.
 func (c *cluster) heal() {
+	c.rumours = false
 	for range 30 {
 		for _, n := range c.nodes {
 			if !n.up {
@@ -340,7 +348,7 @@ func (c *cluster) heal() {
 				n.leader.Refused()
 				n.proposal = nil
 			}
-			if s, ok := n.leader.Propose(lag, c.now); ok {
+			if s, ok := n.leader.Propose(lag, c.now, c.registered); ok {
 				require.True(c.t, c.write(&entry{s, n.version}))
 				c.learn(n)
 			}
@@ -364,7 +372,7 @@ func (c *cluster) heal() {
 // when the trouble is over all replicas are in sync and the same.
 func TestNothingCommittedIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := &cluster{t: t, epochs: map[int32]int64{}, version: -1, least: rapid.IntRange(1, 2).Draw(t, "least in-sync replicas")}
+		c := &cluster{t: t, rumours: true, epochs: map[int32]int64{}, version: -1, least: rapid.IntRange(1, 2).Draw(t, "least in-sync replicas")}
 		for id := range int32(3) {
 			n := &node{id: id + 1, up: true, version: -1}
 			c.nodes = append(c.nodes, n)

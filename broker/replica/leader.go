@@ -45,6 +45,9 @@ func Lead(self int32, replicas []int32, s State, least int, end, hw int64, now t
 // HW is the high watermark.
 func (l *Leader) HW() int64 { return l.hw }
 
+// Settled tells whether the HW has got as far as anything that an earlier leader can have told.
+func (l *Leader) Settled() bool { return l.hw >= l.begin }
+
 // State is the registry's entry as the leader knows it.
 func (l *Leader) State() *State { return &l.state }
 
@@ -136,8 +139,9 @@ func (l *Leader) advance() bool {
 }
 
 // Propose says which entry the leader wants in the registry, if another one than there is: members that did not catch up within lag leave, others that have all that is
-// committed and all from before this epoch join. Only one proposal is open at a time: end it by Confirm or Refused.
-func (l *Leader) Propose(lag, now time.Duration) (State, bool) {
+// committed and all from before this epoch join. Nobody joins whose registration is not the one with which it fetches: the controller would take it out again (KIP-841).
+// Only one proposal is open at a time: end it by Confirm or Refused.
+func (l *Leader) Propose(lag, now time.Duration, registered func(Member) bool) (State, bool) {
 	if l.proposed != nil {
 		return State{}, false
 	}
@@ -148,8 +152,8 @@ func (l *Leader) Propose(lag, now time.Duration) (State, bool) {
 	for _, f := range l.others {
 		i := Find(isr, f.id)
 		joins := i < 0 && f.epoch >= 0 && f.end >= l.hw && f.end >= l.begin && now-f.caughtUp <= lag
-		if joins {
-			isr = append(isr, Member{f.id, f.epoch})
+		if m := (Member{f.id, f.epoch}); joins && registered(m) {
+			isr = append(isr, m)
 		}
 	}
 	if slices.Equal(isr, l.state.ISR) {

@@ -2,6 +2,7 @@ package replica_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ import (
 //	append 12                 its log ends there now
 //	fetch 2 10                broker 2 asks for offset 10; fetch 2@3 10: with a later registration
 //	wait 3s
+//	registered 2@3,3          with what the brokers are registered now, as far as it knows; without this, with what they fetch
 //	propose 10s               what it asks the registry for, with that lag allowed
 //	confirmed | refused       what the registry says to it
 //	registry isr=1 elr=2      what the registry has by somebody else's doing
@@ -57,6 +59,7 @@ type script struct {
 	leader   *replica.Leader
 	proposed replica.State
 	now      time.Duration
+	live     []replica.Member // nil: all
 	logs     map[string]*epochLog
 	out      strings.Builder
 }
@@ -68,6 +71,10 @@ type epochLog struct {
 }
 
 func newScript() *script { return &script{logs: map[string]*epochLog{}} }
+
+func (s *script) registered(m replica.Member) bool {
+	return s.live == nil || slices.Contains(s.live, m)
+}
 
 func (s *script) say(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
 
@@ -149,6 +156,8 @@ func (s *script) step(t *testing.T, words []string) {
 	case "fetch":
 		m := members(t, plain[1])[0]
 		s.status("fetched", l.Fetched(m.ID, m.Epoch, number(t, plain[2]), s.now))
+	case "registered":
+		s.live = members(t, plain[1])
 	case "wait":
 		d, err := time.ParseDuration(plain[1])
 		require.NoError(t, err)
@@ -156,7 +165,7 @@ func (s *script) step(t *testing.T, words []string) {
 	case "propose":
 		d, err := time.ParseDuration(plain[1])
 		require.NoError(t, err)
-		next, ok := l.Propose(d, s.now)
+		next, ok := l.Propose(d, s.now, s.registered)
 		if !ok {
 			s.say("asks for nothing")
 			return
@@ -197,7 +206,11 @@ func (s *script) status(what string, moved bool) {
 	if !l.Enough() {
 		enough = ", too few for acks=all"
 	}
-	s.say("%s: high watermark %d, in sync %s, eligible %s%s", what, l.HW(), show(l.State().ISR), show(l.State().ELR), enough)
+	less := ""
+	if !l.Settled() {
+		less = ", less than may have been told"
+	}
+	s.say("%s: high watermark %d%s, in sync %s, eligible %s%s", what, l.HW(), less, show(l.State().ISR), show(l.State().ELR), enough)
 }
 
 func (s *script) logStep(t *testing.T, plain []string, named map[string]string) {

@@ -18,36 +18,38 @@ var (
 
 // Conn is one end of a connection. It implements net.Conn.
 type Conn struct {
+	// What every segment needs stands together.
 	n       *Network
-	id      uint64
-	local   *Host
-	remote  *Host
-	laddr   Addr
-	raddr   Addr
 	out     *link
 	back    *link // the other direction
-	peer    *Conn // nil once the other end is unknown to its host
-	dialled bool  // has a port of its own
+	peer    *Conn
+	id      uint64
+	err     error // broken: reset or given up
 	closed  bool  // by our program
 	gone    bool  // our host knows this end no longer
-	err     error // broken: reset or given up
 	finSeen bool
-	inbox   queue
+	writing bool          // a Write or SendFile is under way: others wait for their turn, so that what they send does not mix
+	readBy  time.Duration // deadlines in world time, 0: none
+	writeBy time.Duration
 	unread  int           // bytes in inbox
 	offset  int           // read of the first segment
 	sent    int           // bytes not yet read by the peer's program
 	seq     uint64        // number of the next segment to be sent
 	expect  uint64        // number of the next segment to be delivered to the peer
-	severed bool          // nothing is delivered any more; resets are under way
 	lastIn  time.Duration // latest planned arrival at the peer
 	slow    slowStart
-	unacked
+	inbox   queue
 	readers []*sim.Task
 	writers []*sim.Task
-	writing bool          // a Write or SendFile is under way: others wait for their turn, so that what they send does not mix
-	turns   []*sim.Task   // they
-	readBy  time.Duration // deadlines in world time, 0: none
-	writeBy time.Duration
+	turns   []*sim.Task // to write
+
+	unacked
+	severed bool // nothing is delivered any more; resets are under way
+	dialled bool // has a port of its own
+	local   *Host
+	remote  *Host
+	laddr   Addr
+	raddr   Addr
 }
 
 // Addr is a host and a port.
@@ -262,7 +264,7 @@ func (c *Conn) send(s *segment) {
 func (c *Conn) transmit(s *segment) {
 	s.to, s.from, s.seq = c.peer, c, c.seq
 	c.seq++
-	if c.local.frozen {
+	if c.out.trouble && c.local.frozen {
 		c.lose(s)
 		return
 	}

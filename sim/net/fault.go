@@ -11,9 +11,11 @@ import (
 func (n *Network) Block(from, to string) (heal func()) {
 	l := n.must(from).link(n.must(to))
 	l.blocked++
+	l.watch()
 	n.w.Record(sim.KindNet, l.name, "block", "", uint64(l.blocked), 0)
 	return once(func() {
 		l.blocked--
+		l.watch()
 		n.w.Record(sim.KindNet, l.name, "unblock", "", uint64(l.blocked), 0)
 		if l.blocked == 0 {
 			l.restart()
@@ -36,9 +38,11 @@ func (l *link) restart() {
 func (n *Network) Clog(from, to string) (unclog func()) {
 	l := n.must(from).link(n.must(to))
 	l.clogged++
+	l.watch()
 	n.w.Record(sim.KindNet, l.name, "clog", "", uint64(l.clogged), 0)
 	return once(func() {
 		l.clogged--
+		l.watch()
 		n.w.Record(sim.KindNet, l.name, "unclog", "", uint64(l.clogged), uint64(len(l.stuck)))
 		if l.clogged > 0 {
 			return
@@ -169,11 +173,13 @@ func (h *Host) PowerOff() {
 		}
 	})
 	h.up, h.frozen = false, false
+	h.watch()
 }
 
 // PowerOn brings the network stack back, without listeners or connections.
 func (h *Host) PowerOn() {
 	h.up = true
+	h.watch()
 	h.n.retry(h, nil)
 }
 
@@ -181,6 +187,7 @@ func (h *Host) PowerOn() {
 func (h *Host) Freeze() {
 	h.n.w.Record(sim.KindNet, h.name, "freeze", "", 0, 0)
 	h.frozen = true
+	h.watch()
 }
 
 // Thaw ends a Freeze.
@@ -188,6 +195,7 @@ func (h *Host) Thaw() {
 	if h.frozen {
 		h.n.w.Record(sim.KindNet, h.name, "thaw", "", 0, 0)
 		h.frozen = false
+		h.watch()
 		h.n.retry(h, nil)
 	}
 }

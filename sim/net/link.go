@@ -43,8 +43,10 @@ type link struct {
 	to      *Host
 	rng     *rand.Rand
 	own     streams
-	blocked int // how many faults block it
-	clogged int // how many faults clog it
+	blocked int  // how many faults block it
+	clogged int  // how many faults clog it
+	trouble bool // anything at all is wrong with the link, its way back, or their ends: see watch
+	plain   bool // latency is the network's own, uniform
 	lossy   bool
 	tampers bool // has cuts or corrupts
 	typical time.Duration
@@ -106,6 +108,35 @@ func (l *link) ruled() {
 	if l.from == l.to {
 		l.typical = l.from.n.cfg.Loopback
 	}
+	d := l.from.n.cfg.Latency
+	l.plain = l.from != l.to && len(l.rules) == 0 && d.Kind == Uniform && d.Max > d.Min
+	l.watch()
+}
+
+// watch brings trouble up to date in both directions. Call it after every change to a link or to the state of a host, so that a segment in a
+// whole world costs one look.
+func (l *link) watch() {
+	l.trouble = l.ails()
+	if back := l.to.links[l.from]; back != nil {
+		back.trouble = back.ails()
+		l.trouble = l.trouble || back.trouble
+		back.trouble = l.trouble
+	}
+}
+
+func (l *link) ails() bool {
+	return l.silent() || l.lossy || l.tampers || !l.from.up || l.from.frozen || !l.to.up || l.to.frozen
+}
+
+// watch brings the links of a host whose state changed up to date.
+func (h *Host) watch() {
+	for _, o := range h.n.order {
+		for _, l := range [...]*link{h.links[o], o.links[h]} {
+			if l != nil {
+				l.watch()
+			}
+		}
+	}
 }
 
 // latency draws one segment's travel time.
@@ -113,7 +144,11 @@ func (l *link) latency() time.Duration {
 	if l.from == l.to {
 		return l.from.n.cfg.Loopback
 	}
-	d := l.from.n.cfg.Latency.draw(l.rng)
+	u := &l.from.n.cfg.Latency
+	if l.plain {
+		return u.Min + time.Duration(l.rng.Int64N(int64(u.Max-u.Min)+1))
+	}
+	d := u.draw(l.rng)
 	for _, r := range l.rules {
 		d += r.Latency.draw(l.stream(r, purposeRule))
 	}
@@ -126,8 +161,7 @@ func (l *link) arrival(size int, leave time.Duration) time.Duration {
 	if l.from == l.to {
 		return now + l.latency()
 	}
-	const frame = 66 // Ethernet, IP and TCP headers
-	depart := max(now, l.from.nicFree) + transfer(size+frame, l.from.n.cfg.Bandwidth)
+	depart := max(now, l.from.nicFree) + l.from.n.passes(size, l.from.n.cfg.Bandwidth)
 	l.from.nicFree = depart
 	for _, r := range l.rules {
 		if r.Bandwidth > 0 {
@@ -135,7 +169,29 @@ func (l *link) arrival(size int, leave time.Duration) time.Duration {
 			l.free = depart
 		}
 	}
-	return max(depart, leave) + l.latency()
+	arrives := max(depart, leave) + l.latency()
+	if in := l.from.n.cfg.Receive; in > 0 {
+		took := l.from.n.passes(size, in)
+		arrives = max(arrives, l.to.nicIn+took) // its first byte was there as much earlier, if nothing else was
+		l.to.nicIn = arrives
+	}
+	return arrives
+}
+
+// Bytes on the wire that a packet has besides those that it carries.
+const (
+	frame    = 66 // Ethernet, IP and TCP headers
+	headers  = 52 // of these: IP, and TCP with timestamps, which count in an MTU
+	ethernet = 38 // header, check sequence, preamble and gap
+)
+
+// passes is how long a NIC of the bandwidth works on size bytes.
+func (n *Network) passes(size int, bandwidth int64) time.Duration {
+	if n.cfg.MTU == 0 {
+		return transfer(size+frame, bandwidth)
+	}
+	packets := max(1, (size+n.cfg.MTU-headers-1)/(n.cfg.MTU-headers))
+	return max(transfer(size+packets*(headers+ethernet), bandwidth), time.Duration(packets)*n.cfg.Packet)
 }
 
 func transfer(size int, bytesPerSecond int64) time.Duration {

@@ -54,6 +54,10 @@ func (n *Network) recycle(s *segment) {
 func (s *segment) Fire(uint64) {
 	from, to := s.from, s.to
 	out := from.out
+	if !out.trouble && s.kind == segData && s.seq == from.expect && !to.closed && !to.gone && !from.stalled {
+		from.deliver(s)
+		return
+	}
 	switch {
 	case out.clogged > 0:
 		out.clog(s)

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"strings"
 	"testing"
@@ -28,6 +29,12 @@ func TestWatermarks(t *testing.T) {
 	})
 	t.Run("but not move below what was told", func(t *testing.T) {
 		fires(t, w(), HighMark, "a leader before told 5", moved+"b2 log.committed t/0 - 4 1 1")
+	})
+	t.Run("nor name an end below", func(t *testing.T) {
+		fires(t, w(), HighMark, "b2, which leads t/0 in epoch 1, tells c1 that its log ends at 3, but a leader before told 5", moved+"+1s; ends c1 b2 t/0 3 10ms")
+		silent(t, w(), moved+"+1s; ends c1 b2 t/0 5 10ms")
+		silent(t, w(), begin+leads(2, 1, 2, 3)+"b2 leader.began t/0 - 1 5 3; ends c1 b2 t/0 3 10ms") // the question is older
+		silent(t, w(), moved+"+1s; ends c1 b1 t/0 4 10ms")                                           // it knows of no leader before
 	})
 	t.Run("a broker does not take back what it told", func(t *testing.T) {
 		fires(t, w(), HighMark, "but it told 3 before", begin+"\nb2 log.committed t/0 - 2 0 0")
@@ -59,6 +66,8 @@ func TestWatermarks(t *testing.T) {
 		silent(t, w(), begin+"\n+2s; pause b2; +2s; resume b2; crash b2; "+again+"0 -1 0")
 		silent(t, w(), begin+"\n+2s; fault 1 fault: disk-stall; +1s; healed 1 fault: disk-stall; +1s; crash b2; "+again+"0 -1 0")
 		silent(t, w(), begin+"\n+4s; crash b2; wipe b2; "+again+"0 -1 0")
+		// Its replica was moved away, and a new one came back.
+		silent(t, w(), long[:len(long)-len("crash b2; ")]+"b2 log.opened t/0 - 0 0 0; b2 log.committed t/0 - 0 -1 0; b2 log.appended t/0 - 0 5; b2 log.committed t/0 - 5 0 0; crash b2; "+again+"0 -1 0")
 	})
 	t.Run("a restarted log takes it along", func(t *testing.T) {
 		restarted := begin + "\nb3 log.truncated t/0 - 5 9\n"
@@ -72,6 +81,21 @@ func TestWatermarks(t *testing.T) {
 			b2 leader.began t/0 - 2 3 2; b2 log.committed t/0 - 3 2 1; b1 log.committed t/0 - 5 0 1`+leads(3, 3, 3, 2)+`
 			b3 leader.began t/0 - 3 3 2; b3 log.committed t/0 - 4 3 1`)
 	})
+}
+
+// A follower whose log begins behind all that the new leader has begins anew.
+func TestWatermarksOfALogThatBeginsFurtherBack(t *testing.T) {
+	p := replicatedPromise(-1)
+	p.Topics[0].Unclean = true
+	begin := threeReplicas + leads(1, 0, 1, 2, 3) + `
+		b1 leader.began t/0 - 0 0 0
+		b1 log.appended t/0 - 0 5; b2 log.appended t/0 - 0 5; b3 log.appended t/0 - 0 2
+		b1 log.committed t/0 - 5 0 1; b2 log.committed t/0 - 5 0 0; b2 log.deleted t/0 - 0 5`
+	unclean := begin + leads(-1, 1, 1) + leads(3, 2, 3) + "b3 leader.began t/0 - 2 2 0; b3 log.committed t/0 - 2 2 1; "
+	w := func() *Watermarks { return NewWatermarks(NewCluster(p)) }
+	silent(t, w(), unclean+"b2 log.committed t/0 - 2 2 0; b2 log.truncated t/0 - 5 2; b2 log.appended t/0 - 2 3; b2 log.committed t/0 - 3 2 0")
+	fires(t, w(), HighMark, "appends to t/0, whose log starts at 5, above the high watermark 2", unclean+"b2 log.committed t/0 - 2 2 0; b2 log.appended t/0 - 5 6")
+	fires(t, w(), HighMark, "tells the high watermark 2 of t/0, whose log has 5 to 5", begin+leads(3, 1, 3)+"b3 leader.began t/0 - 1 2 0; b2 log.committed t/0 - 2 1 0")
 }
 
 func TestEpochs(t *testing.T) {
@@ -135,6 +159,7 @@ type trio struct {
 	*story
 	w       *sim.World
 	brokers []*virtual.Computer
+	disk    []machine.Disk
 	files   []machine.File
 	promise *Promise
 	match   *Agreement
@@ -158,7 +183,7 @@ func newTrio(t *testing.T, acks int16) *trio {
 			}
 			f, err := disk.Open("broker/t-0/00000000000000000000.log", machine.Create)
 			require.NoError(t, err)
-			x.files = append(x.files, f)
+			x.disk, x.files = append(x.disk, disk), append(x.files, f)
 			x.w.Halt()
 			m.Sleep(1 << 60)
 			return nil
@@ -172,13 +197,22 @@ func newTrio(t *testing.T, acks int16) *trio {
 }
 
 // write makes a broker's log anew of batches with one record each: "0a" has leader epoch 0 and content a.
-func (x *trio) write(broker int, batches ...string) {
+func (x *trio) write(broker int, batches ...string) { x.writeFrom(broker, 0, batches...) }
+
+// writeFrom is write for a log that begins at an offset. Once only, if that is not 0.
+func (x *trio) writeFrom(broker, base int, batches ...string) {
 	var p []byte
 	for i, b := range batches {
-		p = append(p, oneRecord(int64(i), int32(b[0]-'0'), b[1:])...)
+		p = append(p, oneRecord(int64(base+i), int32(b[0]-'0'), b[1:])...)
 	}
 	done := false
 	x.brokers[broker-1].Go("write", func() {
+		if base > 0 {
+			f, err := x.disk[broker-1].Open(fmt.Sprintf("broker/t-0/%020d.log", base), machine.Create)
+			require.NoError(x.t, err)
+			x.files[broker-1] = f
+			require.NoError(x.t, x.disk[broker-1].Remove("broker/t-0/00000000000000000000.log"))
+		}
 		if size, err := x.files[broker-1].Size(); err != nil || size > 0 {
 			require.NoError(x.t, x.files[broker-1].Truncate(0))
 		}
@@ -250,6 +284,32 @@ func TestAgreement(t *testing.T) {
 		x.write(3, "0a", "0b")
 		x.tell("b1 log.committed t/0 - 2 0 1")
 		x.fires(Match, "b2, which is in sync, differs")
+	})
+	t.Run("retention has removed what is committed now, on one disk earlier than on another", func(t *testing.T) {
+		for _, early := range []int{1, 3} {
+			x := newTrio(t, -1)
+			for b := 1; b <= 3; b++ {
+				x.write(b, "0a", "0b")
+			}
+			x.tell("b1 log.committed t/0 - 1 0 1")
+			for b := 1; b <= 3; b++ {
+				if b == early {
+					x.writeFrom(b, 2, "0c", "0d")
+				} else {
+					x.write(b, "0a", "0b", "0c", "0d")
+				}
+			}
+			x.tell("b1 log.committed t/0 - 4 0 1")
+			require.Empty(t, x.found())
+		}
+	})
+	t.Run("a follower began anew where no copy begins", func(t *testing.T) {
+		x := newTrio(t, -1)
+		x.write(1, "0a", "0b", "0c")
+		x.write(2, "0a", "0b", "0c")
+		x.writeFrom(3, 2, "0c")
+		x.tell("b3 log.truncated t/0 - 0 2 0; b1 log.committed t/0 - 3 0 1")
+		x.fires(Match, "b3, which is in sync, differs: it ends at 0, and should reach 3")
 	})
 	t.Run("a leader begins without what is committed", func(t *testing.T) {
 		x := newTrio(t, -1)

@@ -103,8 +103,11 @@ func (o *Agreement) told(e *history.Event, p *replicas, leader bool) {
 	if l == nil {
 		return
 	}
-	if start := l.first(); from < start && len(g.batches) == 0 {
-		g.from, from = start, start
+	if start := l.first(); from < start { // retention took what was committed meanwhile, as by one that led, and the registry knew better
+		g.from, g.batches, from = start, nil, start
+	}
+	if from >= to {
+		return
 	}
 	fresh := o.between(g, l, from, to)
 	if reached := endOf(fresh, from); reached != to {
@@ -117,7 +120,15 @@ func (o *Agreement) told(e *history.Event, p *replicas, leader bool) {
 		if !ok || f == nil || f == l || !f.open || f.cutting {
 			continue
 		}
-		if why := differ(fresh, o.between(g, f, from, to), from, to); why != "" {
+		since := min(max(from, f.first()), to) // each replica's retention has its own clock
+		if f.restarted > o.earliest(p, f) {
+			since = from
+		}
+		lead := fresh
+		for len(lead) > 0 && lead[0].base < since {
+			lead = lead[1:]
+		}
+		if why := differ(lead, o.between(g, f, since, to), since, to); why != "" {
 			o.tell(g, e, Match, "%s leads %s and told that what lies below %d is committed, but %s, which is %s, differs: %s", e.Machine, p.place, to, name, rank(i, s), why)
 		}
 	}
@@ -138,6 +149,16 @@ func (o *Agreement) tell(g *ledger, e *history.Event, invariant, format string, 
 		g.told = true
 		o.Violate(e.At, invariant, format, args...)
 	}
+}
+
+// earliest is the highest first offset of the other copies: no leader can have begun later, so a log that was begun anew beyond it skips records that are there.
+func (o *Agreement) earliest(p *replicas, of *diskLog) (offset int64) {
+	for _, b := range o.disks.brokers {
+		if l := o.disks.on(b.machine, p.place); l != nil && l != of {
+			offset = max(offset, l.first())
+		}
+	}
+	return offset
 }
 
 // first is the first offset of the log.

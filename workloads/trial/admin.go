@@ -14,6 +14,7 @@ import (
 
 	"faultline/broker/client"
 	coord "faultline/coord/client"
+	"faultline/workloads/deploy"
 	"faultline/workloads/scenario"
 )
 
@@ -37,15 +38,15 @@ const adminPause = 50 * time.Millisecond // between two tries
 // main connects, creates the scenario's topics and stays for what comes later.
 func (a *admin) main(p *running) error {
 	_, zk := p.taps()
-	a.coord = coord.Connect(p, coord.Config{Servers: a.r.coordAddrs(), SessionTimeout: 10 * time.Second, Tap: zk, Name: "admin"})
-	a.kafka = client.NewCluster(p, a.r.brokerAddrs(), client.Config{ClientID: p.Name(), RequestTimeout: 5 * time.Second})
+	a.coord = coord.Connect(p, coord.Config{Servers: a.r.addrs.Coord, SessionTimeout: 10 * time.Second, Tap: zk, Name: "admin"})
+	a.kafka = client.NewCluster(p, a.r.addrs.Brokers, client.Config{ClientID: p.Name(), RequestTimeout: 5 * time.Second})
 	for i := range a.r.sc.Topology.Topics {
 		t := &a.r.sc.Topology.Topics[i]
 		a.insist(func() error {
-			return a.create(t.Name, int32(t.Partitions.V()), int16(t.Replicas.V()), topicSettings(t))
+			return a.create(t.Name, int32(t.Partitions.V()), int16(t.Replicas.V()), deploy.TopicSettings(t))
 		})
 	}
-	a.r.w.Later(a.r.beginLoad)
+	a.r.w.Later(a.r.prepared)
 	l := p.NewMutex("admin")
 	c := p.NewCond("nothing to do", l)
 	l.Lock()
@@ -145,7 +146,7 @@ func (a *admin) restoreTopic(topic string) {
 			if a.doing[topic] > 0 {
 				return errors.New("the topic is still being deleted")
 			}
-			return a.create(topic, int32(t.Partitions.V()), int16(t.Replicas.V()), topicSettings(t))
+			return a.create(topic, int32(t.Partitions.V()), int16(t.Replicas.V()), deploy.TopicSettings(t))
 		})
 	})
 }

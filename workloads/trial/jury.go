@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"faultline/faults"
+	"faultline/workloads/deploy"
 	"faultline/workloads/linear"
 	"faultline/workloads/oracle"
 )
@@ -18,11 +19,11 @@ func (r *run) promise() *oracle.Promise {
 	p := &oracle.Promise{
 		OwnedWithin: r.sc.Promise.Owned.V().D(),
 		HealWithin:  r.sc.Promise.Heal.V().D(),
-		Late:        orNever(r.sc.Promise.Late, 0),
-		Produce:     orNever(r.sc.Promise.Produce, 0),
-		Small:       unlimited(int64(r.sc.Disk.Space.V()), 0) > 0,
+		Late:        deploy.OrNever(r.sc.Promise.Late, 0),
+		Produce:     deploy.OrNever(r.sc.Promise.Produce, 0),
+		Small:       deploy.Unlimited(int64(r.sc.Disk.Space.V()), 0) > 0,
 
-		RequestsPerSecond: int(unlimited(int64(r.sc.Promise.Requests.V()), 0)),
+		RequestsPerSecond: int(deploy.Unlimited(int64(r.sc.Promise.Requests.V()), 0)),
 	}
 	for _, n := range r.nodes {
 		switch n.role {
@@ -41,7 +42,7 @@ func (r *run) promise() *oracle.Promise {
 	p.SessionSlack = 2*t.Coordinators.Tick.V().D() + time.Second + 50*r.sc.Disk.Flush.V().D()
 	for _, m := range r.sc.Machines(r.seed) {
 		if c := m.Producer; c != nil {
-			p.Producers = append(p.Producers, oracle.Producer{Name: m.Name, Acks: ackValues[c.Acks.V()], Ordered: c.InFlight.V() == 1 || c.Idempotent.V() == "yes", Idempotent: c.Idempotent.V() == "yes"})
+			p.Producers = append(p.Producers, oracle.Producer{Name: m.Name, Acks: deploy.Acks[c.Acks.V()], Ordered: c.InFlight.V() == 1 || c.Idempotent.V() == "yes", Idempotent: c.Idempotent.V() == "yes"})
 		}
 	}
 	for i := range t.Groups {
@@ -63,7 +64,7 @@ func (r *run) promise() *oracle.Promise {
 		p.Groups = append(p.Groups, o)
 	}
 	for i := range t.Topics {
-		c := topicPolicy(&t.Topics[i])
+		c := deploy.TopicPolicy(&t.Topics[i])
 		p.Topics = append(p.Topics, oracle.Topic{
 			Name: t.Topics[i].Name, Partitions: int32(t.Topics[i].Partitions.V()), SegmentBytes: c.SegmentBytes,
 			RetentionTime: c.RetentionTime, RetentionBytes: c.RetentionBytes,
@@ -74,7 +75,7 @@ func (r *run) promise() *oracle.Promise {
 		p.Topics = append(p.Topics, oracle.Topic{
 			Name: offsetsTopic, Partitions: int32(t.Brokers.OffsetsPartitions.V()), RetentionTime: -1, RetentionBytes: -1,
 			SegmentBytes: int64(t.Brokers.OffsetsSegmentBytes.V()), Compact: true,
-			Replicas: r.offsetsReplicas(), MinISR: 1 + r.offsetsReplicas()/2,
+			Replicas: deploy.OffsetsReplicas(r.sc), MinISR: 1 + deploy.OffsetsReplicas(r.sc)/2,
 		})
 	}
 	for i := range r.sc.Faults {
@@ -85,7 +86,7 @@ func (r *run) promise() *oracle.Promise {
 	}
 	p.Ruins = oracle.NewRuins(p)
 	if r.sc.Promise.Rebalances.V() > 0 {
-		p.RebalancesPerChange = int(unlimited(int64(r.sc.Promise.Rebalances.V()), 0))
+		p.RebalancesPerChange = int(deploy.Unlimited(int64(r.sc.Promise.Rebalances.V()), 0))
 	}
 	return p
 }
@@ -108,7 +109,7 @@ func (r *run) empanel() {
 	var c *oracle.Cluster
 	if slices.ContainsFunc(p.Topics, func(t oracle.Topic) bool { return t.Replicas > 1 }) {
 		c = oracle.NewCluster(p)
-		r.jury = append(r.jury, oracle.NewAgreement(c, disks), oracle.NewWatermarks(c), oracle.NewUncommitted(c), oracle.NewAcknowledged(c, disks), oracle.NewEpochs(c), oracle.NewSteadiness(c), oracle.NewSolitude(c))
+		r.jury = append(r.jury, oracle.NewAgreement(c, disks), oracle.NewWatermarks(c), oracle.NewUncommitted(c), oracle.NewAcknowledged(c, disks), oracle.NewEpochs(c), oracle.NewSteadiness(c), oracle.NewSolitude(c), oracle.NewQuorum(c))
 	}
 	if slices.ContainsFunc(p.Topics, func(t oracle.Topic) bool { return t.Compact }) {
 		r.jury = append(r.jury, oracle.NewCompaction(c, disks))

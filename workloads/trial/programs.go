@@ -4,22 +4,26 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"time"
 
 	"faultline/broker"
 	"faultline/broker/record"
 	"faultline/consumer"
-	"faultline/consumer/assign"
 	"faultline/coord"
 	"faultline/producer"
+	"faultline/workloads/deploy"
 	"faultline/workloads/history"
 	"faultline/workloads/scenario"
 )
 
 // programOf is what a machine of the scenario runs.
 func (r *run) programOf(m scenario.Machine) program {
+	if r.o.Program != nil {
+		if main := r.o.Program(m); main != nil {
+			return func(p *running) error { return main(p) }
+		}
+	}
 	switch m.Role {
 	case roleCoord:
 		return func(p *running) error { return r.coordinate(p, m.Index) }
@@ -34,8 +38,7 @@ func (r *run) programOf(m scenario.Machine) program {
 
 // coordinate runs a server of the coordination service.
 func (r *run) coordinate(p *running, id int) error {
-	c := r.sc.Topology.Coordinators
-	s, err := coord.Start(p, coord.Config{Port: coordPort, Peers: r.addrs(roleCoord, peerPort), ID: id, DataDir: "coord", TickTime: c.Tick.V().D(), SnapshotEvery: int(c.SnapshotEvery.V())})
+	s, err := coord.Start(p, deploy.Coord(r.sc, r.addrs, id))
 	if err != nil {
 		return err
 	}
@@ -45,16 +48,9 @@ func (r *run) coordinate(p *running, id int) error {
 
 // serve runs a broker.
 func (r *run) serve(p *running, id int32) error {
-	c := r.sc.Topology.Brokers
-	_, zk := p.taps()
-	b, err := broker.Start(p, broker.Config{
-		ID: id, Port: brokerPort, Coord: r.coordAddrs(), SessionTimeout: c.SessionTimeout.V().D(), DataDir: "broker",
-		ReplicaLag: c.ReplicaLag.V().D(), PreferredInterval: c.PreferredInterval.V().D(),
-		RetentionInterval: c.RetentionInterval.V().D(), CoordTap: zk,
-		OffsetsPartitions: int32(c.OffsetsPartitions.V()), OffsetsReplicas: r.offsetsReplicas(), OffsetsLeastISR: 1 + r.offsetsReplicas()/2,
-		OffsetsSegmentBytes: int64(c.OffsetsSegmentBytes.V()),
-		MinGroupSession:     time.Millisecond, GroupDelay: groupDelay(c.GroupDelay.V().D()),
-	})
+	cfg := deploy.Broker(r.sc, r.addrs, id)
+	_, cfg.CoordTap = p.taps()
+	b, err := broker.Start(p, cfg)
 	if err != nil {
 		return err
 	}
@@ -62,30 +58,11 @@ func (r *run) serve(p *running, id int32) error {
 	return b.Wait()
 }
 
-// offsetsReplicas is how many replicas the offsets topic has.
-func (r *run) offsetsReplicas() int {
-	c := &r.sc.Topology.Brokers
-	return int(min(c.OffsetsReplicas.V(), c.Count.V()))
-}
-
-// groupDelay is the scenario's duration in the broker's words.
-func groupDelay(d time.Duration) time.Duration {
-	if d == 0 {
-		return -1
-	}
-	return d
-}
-
 // taps are what record the requests of a process.
 func (p *running) taps() (*history.KafkaTap, *history.CoordTap) {
 	world := func(uptime time.Duration) time.Duration { return p.node.comp.Clock().World(uptime) }
 	return &history.KafkaTap{Recorder: p.r.rec, Who: p.who, World: world}, &history.CoordTap{Recorder: p.r.rec, Who: p.who, World: world}
 }
-
-var (
-	codecs    = map[string]record.Codec{"none": record.None, "gzip": record.Gzip, "snappy": record.Snappy, "lz4": record.LZ4, "zstd": record.Zstd}
-	ackValues = map[string]int16{"0": 0, "1": 1, "all": -1}
-)
 
 // idHeader is the record header that carries a message's identity, so that values stay byte for byte.
 const idHeader = "id"
@@ -95,16 +72,9 @@ func (r *run) produce(p *running, index int, c *scenario.Producer) error {
 	r.feed.ReturnAll(index) // what a crashed incarnation had under way
 	source := r.sources
 	r.sources++
-	kafka, _ := p.taps()
-	cfg := producer.Config{
-		Brokers: r.brokerAddrs(), ClientID: p.Name(), Acks: ackValues[c.Acks.V()],
-		BatchBytes: int(c.Batch.V()), BatchRecords: int(unlimited(int64(c.BatchRecords.V()), 0)), Linger: c.Linger.V().D(), BufferBytes: int(c.Buffer.V()),
-		Retries: retries(int64(c.Retries.V())), RetryBackoff: c.RetryBackoff.V().D(), RequestTimeout: c.RequestTimeout.V().D(),
-		DeliveryTimeout: c.DeliveryTimeout.V().D(), MaxInFlight: int(c.InFlight.V()), Idempotent: c.Idempotent.V() == "yes", MetadataMaxAge: time.Second, Compression: codecs[c.Compression.V()], Tap: kafka,
-	}
-	if c.Partitioner.V() == "random" {
-		cfg.Partitioner = producer.Random
-	}
+	cfg := deploy.Producer(r.addrs, c)
+	cfg.ClientID = p.Name()
+	cfg.Tap, _ = p.taps()
 	pr, err := producer.New(p, cfg)
 	if err != nil {
 		return err
@@ -183,17 +153,6 @@ func (r *run) topicName(name string, id [16]byte) string {
 	return r.names.Of(name, int64(binary.BigEndian.Uint64(id[:])))
 }
 
-// retries is the scenario's number in the producer's words.
-func retries(n int64) int {
-	switch n {
-	case 0:
-		return -1
-	case math.MaxInt64:
-		return 0 // as long as the delivery time-out lasts
-	}
-	return int(min(n, math.MaxInt32))
-}
-
 const (
 	lagPause = 20 * time.Millisecond
 	burst    = time.Millisecond // a producer sends what is due within this at once
@@ -201,35 +160,8 @@ const (
 
 // consume joins a group and processes what its streams hand over.
 func (r *run) consume(p *running, c *scenario.Group) error {
-	kafka, zk := p.taps()
-	topics := map[string]int{}
-	for _, t := range r.sc.TopicsOf(c) {
-		topics[t] = int(c.Streams.V())
-	}
-	cfg := consumer.Config{
-		Group: c.Name, ID: p.Name(), Coord: r.coordAddrs(), SessionTimeout: c.SessionTimeout.V().D(), Topics: topics,
-		AutoCommit: c.Commit.V() == "auto", CommitInterval: c.CommitInterval.V().D(),
-		FetchBytes: int32(c.FetchBytes.V()), FetchMinBytes: int32(c.FetchMin.V()), MaxWait: c.FetchWait.V().D(), QueueRecords: int(c.Queue.V()),
-		RebalanceRetries: int(unlimited(int64(c.RebalanceRetries.V()), 0)), RebalanceBackoff: c.RebalanceBackoff.V().D(),
-		RequestTimeout: 2 * time.Second, Tap: kafka, CoordTap: zk,
-	}
-	if c.Protocol.V() == "coordinator" {
-		assignor, _ := assign.ByName(c.Assignor.V())
-		cfg.Protocol, cfg.Coord, cfg.Brokers, cfg.Assignors = consumer.Coordinator, nil, r.brokerAddrs(), []*assign.Assignor{assignor}
-		cfg.MaxPollInterval, cfg.MetadataMaxAge = c.MaxPollInterval.V().D(), time.Second
-		cfg.RequestTimeout, cfg.Old = time.Second, c.Clients.V() == "old"
-		if c.Static.V() == "yes" {
-			cfg.Instance = p.Name()
-		}
-	}
-	if c.Reset.V() == "largest" {
-		cfg.Reset = consumer.Largest
-	}
-	if c.Delivery.V() == "at-most-once" {
-		cfg.Delivery = consumer.AtMostOnce
-	} else {
-		cfg.OutOfOrder = c.Workers.V() > 1
-	}
+	cfg := deploy.Consumer(r.sc, r.addrs, c, p.Name())
+	cfg.Tap, cfg.CoordTap = p.taps()
 	g, err := consumer.Join(p, cfg)
 	if err != nil {
 		return err
