@@ -44,7 +44,7 @@ type Broker struct {
 	accepted int64 // connections so far
 
 	epoch, cleanSince int64            // of the registration, see brokerNode; -1: there was none yet, or the logs lost what was not flushed
-	loadedHW          map[string]int64 // high watermarks of the checkpoint of the last life, by "topic/partition"
+	loadedHW          map[string]int64 // high watermarks of the checkpoint of the last life, by partition.lasting
 	savedHW           string           // the last checkpoint. Of the task that writes it
 	fetchers          map[int32]*fetcher
 	control           control

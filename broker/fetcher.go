@@ -271,7 +271,7 @@ func (f *fetcher) cut(fl *following, d replica.Divergence) error {
 		to = d.End
 	}
 	p.mu.Lock()
-	if p.epoch != fl.epoch {
+	if p.epoch != fl.epoch || p.retired {
 		p.mu.Unlock()
 		return log.ErrOldEpoch
 	}

@@ -104,6 +104,9 @@ func (p *partition) lift(m machine.Machine) {
 // setHW moves the high watermark. Call with mu.
 func (p *partition) setHW(m machine.Machine, hw int64) {
 	p.hw = hw
+	if p.retired {
+		return
+	}
 	e := machine.Event{Kind: machine.HighWatermark, Subject: p.name, A: hw, B: int64(p.epoch)}
 	if p.leader != nil {
 		e.C = 1

@@ -112,7 +112,11 @@ func (p *Producer) lookUp() bool {
 				p.m.Mark("mark/producer/metadata-is-older")
 			}
 		}
+		if known := p.acc.topics[name]; known != nil && known.id != meta.ID && len(known.parts) > 0 {
+			p.m.Mark("mark/producer/topic-replaced")
+		}
 		t := p.acc.learn(meta, p.m.Uptime())
+		p.renew()
 		p.space.Broadcast()
 		for _, part := range t.parts {
 			if part.node == nil {

@@ -228,6 +228,7 @@ func (c *Conn) answer(frame []byte) (kept bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	named(p.req, resp)
 	c.pending.pop()
 	p.resp, p.over, p.end = resp, true, c.m.Uptime()
 	p.woken.Signal()
