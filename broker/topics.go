@@ -86,6 +86,7 @@ func (b *Broker) syncTopics(s *session) error {
 	}
 	b.mu.Lock()
 	s.read = true
+	b.changed.Broadcast() // the controller waits until all is read, though none of it may have changed
 	b.mu.Unlock()
 	return nil
 }

@@ -309,6 +309,10 @@ func TestComposition(t *testing.T) {
 		"a spare broker joins and stays": {
 			[]string{"{at: 1s, fault: start, target: any broker}", "{at: 2s, fault: crash, target: broker-4, for: 1s}"},
 			[]string{"1s restart broker-4", "2s crash broker-4", "3s restart broker-4"}},
+		"an administrator changes topics": {
+			[]string{"{at: 1s, fault: add-partitions, topic: t, partitions: 8}", "{at: 2s, fault: create-topic, topic: new, partitions: 3}",
+				"{at: 3s, fault: renew-topic, topic: t, for: 500ms}", "{at: 4s, fault: reassign, topic: t, target: broker-2}", "{at: 5s, fault: renew-topic, topic: t, for: 1h}"},
+			[]string{"1s add t 8", "2s create new 3", "3s delete t", "3.5s restore t", "4s reassign t from broker-2", "5s delete t", "10s restore t"}},
 		"a misfortune at several places, one of them twice": {
 			[]string{"{at: 1s, fault: misfortune, place: 'fault/log/read-one, fault/log/open-slow', probability: 5%, for: 4s}", "{at: 2s, fault: misfortune, place: fault/log/open-slow, probability: 10%, for: 1s}"},
 			[]string{"1s misfortune fault/log/read-one 50000 0s", "1s misfortune fault/log/open-slow 50000 0s", "2s misfortune fault/log/open-slow 100000 0s", "3s misfortune fault/log/open-slow 50000 0s",
@@ -409,6 +413,32 @@ func TestEveryFamilyIsDrawn(t *testing.T) {
 			}
 		}
 		require.Positive(t, n, family.Name)
+	}
+}
+
+// Each family is in about half the seeds, whatever the others are.
+func TestSwarmFlipsACoinForEachFamily(t *testing.T) {
+	const seeds = 200
+	in := map[string]map[int]bool{}
+	for i, family := range Families {
+		in[family.Name] = map[int]bool{}
+		for seed := range seeds {
+			s := Swarm{Families: []string{family.Name}, Mode: quantity.Choose("overload"), Intensity: quantity.Choose("low")}
+			in[family.Name][seed] = len(s.Generate(uint64(seed), world())) > 0
+		}
+		n, agree := 0, 0
+		for seed := range seeds {
+			if in[family.Name][seed] {
+				n++
+			}
+			if i > 0 && in[family.Name][seed] == in[Families[i-1].Name][seed] {
+				agree++
+			}
+		}
+		require.InDelta(t, seeds/2, n, seeds/8, family.Name)
+		if i > 0 {
+			require.InDelta(t, seeds/2, agree, seeds/8, "%s and %s", family.Name, Families[i-1].Name)
+		}
 	}
 }
 

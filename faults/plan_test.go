@@ -1,7 +1,11 @@
 package faults
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -73,9 +77,62 @@ func TestFaultPrintsAsTheLineThatMakesIt(t *testing.T) {
 	}
 }
 
+// TestEveryKindRoundTripsAsItsLine takes the kinds from their table, and whatever fields they need and may have: each kind prints as the line that makes it, alone and with each of its fields.
+func TestEveryKindRoundTripsAsItsLine(t *testing.T) {
+	effects := (&Injection{target: newBench()}).effects()
+	for _, info := range Kinds {
+		t.Run(string(info.Kind), func(t *testing.T) {
+			missing := map[string]bool{}
+			for _, field := range slices.Concat([]string{"at", "fault", "every", "until", "if"}, info.Need, info.May) {
+				missing[field] = true
+			}
+			rapid.Check(t, func(t *rapid.T) {
+				f := faultOf(t, info)
+				line := f.String()
+				require.NotContains(t, line, "\n")
+				plan := parsePlan(t, "faults:\n  - "+line+"\n")
+				require.Equal(t, Plan{f}, plan, line)
+				require.Equal(t, line, plan[0].String())
+				require.Empty(t, plan.Check(world()), line)
+				for _, drawn := range plan.Draw(1, world()) {
+					require.Contains(t, effects, drawn.Kind, line)
+				}
+				for field := range missing {
+					if strings.Contains(line, field+": ") {
+						delete(missing, field)
+					}
+				}
+			})
+			require.Empty(t, missing, "fields that no line had")
+		})
+	}
+}
+
+// Every kind that the package declares stands in the table, once.
+func TestKindsAreAllInTheTable(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "kinds.go", nil, 0)
+	require.NoError(t, err)
+	var declared, listed []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok {
+			if name, ok := v.Type.(*ast.Ident); ok && name.Name == "Kind" {
+				text, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
+				require.NoError(t, err)
+				declared = append(declared, text)
+			}
+		}
+		return true
+	})
+	for _, info := range Kinds {
+		listed = append(listed, string(info.Kind))
+	}
+	require.ElementsMatch(t, declared, listed)
+}
+
 // anyFault draws a fault of any kind that passes Check in world().
-func anyFault(t *rapid.T) Fault {
-	info := rapid.SampledFrom(Kinds).Draw(t, "kind")
+func anyFault(t *rapid.T) Fault { return faultOf(t, rapid.SampledFrom(Kinds).Draw(t, "kind")) }
+
+func faultOf(t *rapid.T, info KindInfo) Fault {
 	f := Fault{Kind: info.Kind, At: durations(t, "at", 0, 9*time.Second)}
 	fields := slices.Clone(info.Need)
 	for _, m := range append(slices.Clone(info.May), "every", "if") {

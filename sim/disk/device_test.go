@@ -23,7 +23,7 @@ func (r *rig) read(f machine.File, offset int64, n int) {
 	require.NoError(r.t, err)
 }
 
-func TestTailReaderHitsTheCacheAndABacklogReaderPays(t *testing.T) {
+func TestPageCacheServesTheTailAndABacklogReaderPays(t *testing.T) {
 	r := newRig(t, 1, hdd)
 	f := r.put("f", nil)
 	chunk := fill('a', 1<<20)
@@ -55,7 +55,7 @@ func TestReadaheadServesSmallSequentialReads(t *testing.T) {
 	require.Equal(t, 8, slow, "one transfer for each 128 KiB")
 }
 
-func TestSyncCostsItsDirtyPagesAndAFlush(t *testing.T) {
+func TestFsyncLatencyIsThatOfItsDirtyPagesAndAFlush(t *testing.T) {
 	r := newRig(t, 1, hdd)
 	f := r.put("f", nil)
 	r.write(f, fill('a', 5<<20), 0)
@@ -107,7 +107,7 @@ func TestWriteBackStartsAtTheBackgroundLimit(t *testing.T) {
 	require.Zero(t, v.Synced, "it promises nothing")
 }
 
-func TestTransfersQueueOnTheDevice(t *testing.T) {
+func TestQueueOfTheDevice(t *testing.T) {
 	r := newRig(t, 1, hdd)
 	f, g := r.put("f", nil), r.put("g", nil)
 	r.write(f, fill('a', 2<<20), 0)
@@ -118,7 +118,7 @@ func TestTransfersQueueOnTheDevice(t *testing.T) {
 	require.InDelta(t, float64(8+20+8+20+1), second.Seconds()*1000, 1)
 }
 
-func TestWritersAreHeldBackToTheDevice(t *testing.T) {
+func TestDirtyLimitHoldsWritersBackToTheDevice(t *testing.T) {
 	r := newRig(t, 1, hdd)
 	f := r.put("f", nil)
 	chunk := fill('a', 1<<20)

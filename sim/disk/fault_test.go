@@ -104,14 +104,47 @@ func TestFaultShortWrite(t *testing.T) {
 	require.Equal(t, content, r.content(f))
 }
 
+// A slow operation takes so much longer than it would, and is hit or not by its kind, its path and a chance.
 func TestFaultLatency(t *testing.T) {
+	for name, c := range map[string]struct {
+		op  Ops
+		run func(r *rig, f machine.File) error
+	}{
+		"read":   {OpRead, func(r *rig, f machine.File) error { _, err := f.Pread(make([]byte, 1), 0); return err }},
+		"write":  {OpWrite, func(r *rig, f machine.File) error { _, err := f.Pwrite([]byte("x"), 0); return err }},
+		"fsync":  {OpSync, func(r *rig, f machine.File) error { return f.Sync() }},
+		"open":   {OpOpen, func(r *rig, f machine.File) error { _, err := r.d.Open("f", 0); return err }},
+		"rename": {OpRename, func(r *rig, f machine.File) error { return r.d.Rename("f", "f") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			took := func(faults ...Fault) time.Duration {
+				r := newRig(t, 1, hdd)
+				f := r.put("f", fill('a', 10))
+				r.write(f, fill('b', 10), 0) // something to sync
+				for _, fault := range faults {
+					r.inject(fault)
+				}
+				return r.lasted(func() { require.NoError(t, c.run(r, f)) })
+			}
+			plain := took()
+			require.Equal(t, plain+time.Second, took(Fault{Kind: Slow, Ops: c.op, Delay: time.Second}))
+			require.Equal(t, plain+3*time.Second, took(Fault{Kind: Slow, Ops: c.op, Delay: time.Second}, Fault{ID: "y", Kind: Slow, Delay: 2 * time.Second}), "they add up")
+			require.Equal(t, plain, took(Fault{Kind: Slow, Ops: OpTruncate | OpReadDir, Delay: time.Second}), "other operations")
+			require.Equal(t, plain, took(Fault{Kind: Slow, Path: "g", Delay: time.Second}), "another file")
+		})
+	}
 	r := newRig(t, 1, Config{})
 	f := r.put("f", fill('a', 10))
-	r.inject(Fault{Kind: Slow, Ops: OpRead, Delay: time.Second})
-	start := r.w.now
-	_, err := f.Pread(make([]byte, 1), 0)
-	require.NoError(t, err)
-	require.Equal(t, time.Second+time.Microsecond, r.w.now-start)
+	r.inject(Fault{Kind: Slow, Ops: OpRead, Delay: time.Second, Probability: 0.25})
+	slow := 0
+	for range 400 {
+		if r.lasted(func() { r.read(f, 0, 1) }) >= time.Second {
+			slow++
+		}
+	}
+	require.InDelta(t, 100, slow, 40)
+	require.True(t, r.m.Heal("x"))
+	require.Less(t, r.lasted(func() { r.read(f, 0, 1) }), time.Millisecond, "healed")
 }
 
 func TestFaultShortRead(t *testing.T) {
@@ -318,6 +351,21 @@ func TestFaultFailedFsyncLosesBytesThatTheCacheDrops(t *testing.T) {
 	require.Positive(t, kept)
 }
 
+// What a failed Sync should have written counts as clean: later ones say yes without it, and a power loss may take it.
+func TestFaultFailedFsyncLeavesPagesThatCountAsClean(t *testing.T) {
+	r := newRig(t, 1, hdd)
+	f := r.put("f", fill('a', 512))
+	r.write(f, fill('b', 512), 0)
+	r.inject(Fault{Kind: Error, Ops: OpSync, Count: 1})
+	require.ErrorIs(t, f.Sync(), machine.ErrIO)
+	require.LessOrEqual(t, r.lasted(func() { require.NoError(t, f.Sync()) }), hdd.Flush, "no page is left to be written")
+	require.ElementsMatch(t, []string{"f[a512]", "f[b512]"}, r.left())
+	r.write(f, fill('b', 512), 0)
+	require.NoError(t, f.Sync())
+	require.ElementsMatch(t, []string{"f[b512]"}, r.left(), "written again, it is safe")
+	checkPages(t, r.m)
+}
+
 func TestFaultFailedFsyncFailsThoseInFlightToo(t *testing.T) {
 	r := newRig(t, 1, Config{})
 	f := r.put("f", nil)
@@ -378,6 +426,55 @@ func TestFaultMisdirectedWrite(t *testing.T) {
 	require.Equal(t, append(meant, fill('b', PageBytes-1536)...), got[PageBytes:])
 	r.m.Heal("x")
 	require.Equal(t, append(append(fill('a', 100), fill('X', 1000)...), append(fill('a', PageBytes-1100), fill('b', PageBytes)...)...), r.content(f))
+}
+
+// Rot and misdirected writes lie in an overlay: the true bytes below are never changed, each fault is healed for itself, says what it did, and can be left out.
+func TestFaultOverlayIsHealedExplainedAndLeftOut(t *testing.T) {
+	run := func(out string) (r *rig, f machine.File, truth []byte) {
+		r = newRig(t, 1, Config{})
+		r.m.LeaveOut(out)
+		f = r.put("f", append(fill('a', 2*PageBytes), fill('b', 2*PageBytes)...))
+		r.inject(Fault{ID: "rot", Kind: Rot, Path: "f", Count: 1, Probability: 1})
+		r.inject(Fault{ID: "stray", Kind: Misdirect, Count: 1})
+		r.write(f, fill('X', PageBytes), 2*PageBytes)
+		v, ok := r.m.File("f")
+		require.True(t, ok)
+		truth = make([]byte, 4*PageBytes)
+		_, _ = v.ReadAt(truth, 0)
+		require.Equal(t, append(append(fill('a', 2*PageBytes), fill('X', PageBytes)...), fill('b', PageBytes)...), truth, "the true bytes")
+		return r, f, truth
+	}
+	differ := func(a, b []byte) (at []int) {
+		for i := range a {
+			if a[i] != b[i] {
+				at = append(at, i)
+			}
+		}
+		return at
+	}
+	r, f, truth := run("")
+	rot, stray := r.m.Faults()[0], r.m.Faults()[1]
+	require.Equal(t, "rot", rot.ID)
+	at := differ(r.content(f), truth)
+	require.Contains(t, at, int(rot.Last.From)*SectorBytes+int(rot.Last.To)/8, "the sector and the bit that it names")
+	require.EqualValues(t, 2, stray.Last.From, "the page meant")
+	for _, page := range []int64{stray.Last.From, stray.Last.To} {
+		require.Contains(t, at, int(page)*PageBytes)
+	}
+	require.Contains(t, rot.String(), fmt.Sprintf("sector %d of f, bit %d", rot.Last.From, rot.Last.To))
+	require.True(t, r.m.Heal("stray"))
+	require.Len(t, differ(r.content(f), truth), 1, "the other one is still there")
+	require.True(t, r.m.Heal("rot"))
+	require.Equal(t, truth, r.content(f))
+
+	r, f, truth = run("stray")
+	require.Equal(t, rot, r.m.Faults()[0], "it does the same without the other")
+	require.Len(t, differ(r.content(f), truth), 1)
+	r, f, truth = run("rot")
+	require.Equal(t, stray, r.m.Faults()[0])
+	for _, i := range differ(r.content(f), truth) {
+		require.Contains(t, []int64{stray.Last.From, stray.Last.To}, int64(i/PageBytes))
+	}
 }
 
 // Leaving out one fault changes no decision about the others, not even when it blocks or fails the operations that they judge.

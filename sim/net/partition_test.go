@@ -14,6 +14,69 @@ import (
 	"faultline/sim/net"
 )
 
+func TestPartitionBothWays(t *testing.T) {
+	for _, long := range []bool{false, true} {
+		p := newPair(t, 1, net.Config{Latency: constant(ms), GiveUp: 10 * time.Second})
+		third := p.n.AddHost("third", new(sim.Clock))
+		for1 := 4 * time.Second
+		if long {
+			for1 = 30 * time.Second
+		}
+		var there, back received
+		p.serve(func(c stdnet.Conn) {
+			if p.w.Now() > time.Second { // what is dialled later
+				echoAll(c)
+				return
+			}
+			p.w.Go(p.sp, "write", func() {
+				p.sleep(2*time.Second - p.w.Now())
+				c.Write([]byte("back"))
+			})
+			p.drain(&there)(c)
+		})
+		healed := time.Second + for1
+		p.w.At(time.Second, func() {
+			for _, heal := range []func(){p.n.Block("client", "server"), p.n.Block("server", "client")} {
+				p.w.At(healed, heal)
+			}
+		})
+		p.dial(func(c stdnet.Conn) {
+			p.sleep(2*time.Second - p.w.Now())
+			_, err := c.Write([]byte("there"))
+			require.NoError(t, err, "it goes into the socket buffer")
+			_, err = p.client.Dial("server:1", time.Second)
+			require.ErrorIs(t, err, machine.ErrTimeout)
+			o, err := third.Dial("server:1", time.Second)
+			require.NoError(t, err, "others are not hit")
+			require.Less(t, p.echoed(t, o, 1), 3*ms)
+			o.Close()
+			if !long {
+				p.w.Go(p.cp, "close", func() { p.sleep(8*time.Second - p.w.Now()); c.Close() })
+			}
+			p.drain(&back)(c)
+			n, err := p.client.Dial("server:1", time.Minute)
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, p.w.Now(), healed)
+			n.Close()
+		})
+		p.finish(t)
+		if long {
+			require.Empty(t, back.data)
+			require.ErrorIs(t, back.err, machine.ErrTimeout, "both ends give up, and neither is told about the other")
+			require.ErrorIs(t, there.err, machine.ErrTimeout)
+			require.InDelta(t, 12, back.end.Seconds(), 0.5)
+			require.InDelta(t, 12, there.end.Seconds(), 0.5)
+			continue
+		}
+		require.Equal(t, "there", string(there.data))
+		require.Equal(t, "back", string(back.data))
+		for _, at := range []time.Duration{there.at[0], back.at[0]} {
+			require.Greater(t, at, healed, "nothing passes before the heal")
+			require.Less(t, at, healed+3100*ms, "the next attempt does after it")
+		}
+	}
+}
+
 func TestOneWayPartition(t *testing.T) {
 	p := newPair(t, 1, net.Config{GiveUp: 5 * time.Second})
 	var got string
@@ -88,7 +151,7 @@ func TestClogMakesSendersGiveUpAndOutlivesThem(t *testing.T) {
 }
 
 // Several links are clogged one after the other and come back in another order: each connection still reads its own bytes in order.
-func TestClogSwizzled(t *testing.T) {
+func TestSwizzleClog(t *testing.T) {
 	for seed := range uint64(10) {
 		w := sim.New(sim.Config{Seed: seed})
 		n := net.New(w, net.Config{GiveUp: time.Hour})

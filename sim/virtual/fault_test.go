@@ -114,7 +114,7 @@ func TestFaultSlowCPU(t *testing.T) {
 	require.Equal(t, []time.Duration{10 * time.Millisecond, 200 * time.Millisecond, 10 * time.Millisecond}, took)
 }
 
-func TestFaultClockOffsetAndJumps(t *testing.T) {
+func TestFaultClockOffsetAndJumpsForwardAndBack(t *testing.T) {
 	w, c := world(t)
 	a := c.Add("a")
 	a.JumpClock(-2 * time.Second) // before it starts: it is off

@@ -145,6 +145,30 @@ faults:
 	})
 }
 
+func TestFaultCorrelatedFailureTakesSeveralMachinesAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		line  string
+		kind  history.Kind
+		power bool
+	}{
+		{"{at: 1s, fault: crash, target: 'broker-1, broker-3, coord-1, consumer-*', for: 700ms}", history.MachineCrashed, false},
+		{"{at: 1s, fault: power-loss, target: 'broker-1, broker-3, coord-1, consumer-*', for: 700ms}", history.MachineCrashed, true},
+		{"{at: 1s, fault: freeze, target: 'broker-1, broker-3, coord-1, consumer-*', for: 700ms}", history.MachinePaused, false},
+	} {
+		play(t, "topology: {brokers: 3, coordinators: 3, groups: [{name: readers, consumers: 2}]}\nfaults: ["+c.line+"]\n", func(r recorded, _ *trial.Result) {
+			var hit []string
+			for _, e := range r.find(c.kind, "") {
+				require.Equal(t, r.find(c.kind, "")[0].At, e.At, c.line)
+				require.Equal(t, c.power, e.Power)
+				hit = append(hit, e.Machine)
+			}
+			require.ElementsMatch(t, []string{"broker-1", "broker-3", "coord-1", "consumer-1", "consumer-2"}, hit, c.line)
+			read := r.find(history.Processed, "consumer-")
+			require.Greater(t, read[len(read)-1].At, r.find(c.kind, "")[0].At+700*time.Millisecond, "it goes on afterwards")
+		})
+	}
+}
+
 func TestFaultAddedBrokersLeadWhatIsNew(t *testing.T) {
 	play(t, `
 topology: {brokers: {count: 1, spare: 1}, topics: [{name: visits, partitions: 2}]}

@@ -19,6 +19,11 @@ import (
 
 // programOf is what a machine of the scenario runs.
 func (r *run) programOf(m scenario.Machine) program {
+	if r.o.Program != nil {
+		if main := r.o.Program(m); main != nil {
+			return func(p *running) error { return main(p) }
+		}
+	}
 	switch m.Role {
 	case roleCoord:
 		return func(p *running) error { return r.coordinate(p, m.Index) }

@@ -56,9 +56,6 @@ type run struct {
 	closers   []io.Closer
 }
 
-// setUpWithin is how long the set-up may take before the load begins all the same.
-const setUpWithin = time.Second
-
 func newRun(sc *scenario.Scenario, seed uint64, o Options) (*run, error) {
 	r := &run{sc: sc, seed: seed, o: o, byName: map[string]*node{}, registry: newRegistry(), loadAt: -1}
 	feed, err := r.openFeed()
@@ -166,8 +163,13 @@ func (r *run) live() {
 			r.w.At(m.Start, func() { r.boot(r.byName[m.Name]) })
 		}
 	}
-	r.w.At(0, func() { r.boot(r.admin.node) })
-	r.w.At(setUpWithin, r.beginLoad)
+	if !r.o.Foreign {
+		r.w.At(0, func() { r.boot(r.admin.node) })
+	}
+	if r.o.SetUp == 0 {
+		r.o.SetUp = time.Second
+	}
+	r.w.At(r.o.SetUp, r.beginLoad)
 	const slice = 100 * time.Millisecond // virtual time between two looks at the outside
 	for !r.ended {
 		until := r.w.Now() + slice
@@ -192,6 +194,19 @@ type loadClock struct{ r *run }
 
 func (c loadClock) At(t time.Duration, fn func()) { c.r.w.At(c.r.loadAt+t, fn) }
 
+// prepared is called when the topics exist.
+func (r *run) prepared() {
+	if r.o.Retained != nil && r.loadAt < 0 {
+		r.retain()
+		return
+	}
+	if r.o.Program != nil {
+		r.when(r.led, r.beginLoad) // a measurement begins with a cluster that is ready
+		return
+	}
+	r.beginLoad()
+}
+
 // beginLoad starts the clients and the fault plan.
 func (r *run) beginLoad() {
 	if r.loadAt >= 0 || r.ended {
@@ -199,6 +214,9 @@ func (r *run) beginLoad() {
 	}
 	r.loadAt = r.w.Now()
 	r.enter(history.Load)
+	if r.o.OnLoad != nil {
+		r.o.OnLoad(r.loadAt, r.w.Now)
+	}
 	for _, m := range r.sc.Machines(r.seed) {
 		if (m.Role == roleProducer || m.Role == roleConsumer) && !m.Spare {
 			loadClock{r}.At(m.Start, func() { r.boot(r.byName[m.Name]) })
@@ -262,6 +280,10 @@ func (r *run) awaitEndOfFile() {
 // heal ends all faults and starts what is down.
 func (r *run) heal() {
 	if r.ended {
+		return
+	}
+	if r.o.Program != nil {
+		r.finish()
 		return
 	}
 	r.enter(history.Heal)

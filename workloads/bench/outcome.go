@@ -1,0 +1,200 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"faultline/faults/quantity"
+)
+
+// Outcome is all that was measured of a suite: what reports draw, print and keep.
+type Outcome struct {
+	Suite   *Suite
+	Profile string // of the hardware
+	Arm     string // simulated or real
+	Seeds   []uint64
+	Curves  []Curve
+}
+
+// Curve is one series of an outcome.
+type Curve struct {
+	Name, System, Guarantee string
+	Points                  []Point
+}
+
+// Point is one value of a series, with its repetitions.
+type Point struct {
+	Value string
+	Runs  []*Result
+}
+
+// Figure is a quantity over repetitions.
+type Figure struct{ Median, Low, High float64 }
+
+// Metrics are the quantities of a point and their units, in the order of tables.
+var Metrics = []struct{ Name, Unit string }{
+	{"sent", "messages/s"}, {"sent-bytes", "B/s"}, {"received", "messages/s"}, {"received-bytes", "B/s"},
+	{"latency-p50", "us"}, {"latency-p90", "us"}, {"latency-p99", "us"}, {"latency-p99.9", "us"}, {"latency-max", "us"},
+	{"recovery", "s"}, {"refused", "messages"},
+}
+
+// RecoveredShare is the part of the rate before a fault at which its effect counts as over.
+const RecoveredShare = 0.9
+
+// Metric is one quantity of a run; false: it was not measured.
+func (r *Result) Metric(name string) (float64, bool) {
+	seconds := r.Window.Seconds()
+	quantile := func(q float64) (float64, bool) {
+		return float64(r.Latency.ValueAtQuantile(q)), r.Latency.TotalCount() > 0
+	}
+	switch name {
+	case "sent":
+		return float64(r.Sent) / seconds, r.Sent > 0
+	case "sent-bytes":
+		return float64(r.SentBytes) / seconds, r.Sent > 0
+	case "received":
+		return float64(r.Received) / seconds, r.Received > 0
+	case "received-bytes":
+		return float64(r.ReceivedBytes) / seconds, r.Received > 0
+	case "latency-p50":
+		return quantile(50)
+	case "latency-p90":
+		return quantile(90)
+	case "latency-p99":
+		return quantile(99)
+	case "latency-p99.9":
+		return quantile(99.9)
+	case "latency-max":
+		return quantile(100)
+	case "recovery":
+		return r.recovery()
+	case "refused":
+		return float64(r.Refused), r.Sent > 0 || r.Refused > 0
+	}
+	panic("bench: no metric is named " + name)
+}
+
+// Figure is the median of a metric over the repetitions and its spread; false: a repetition did not measure it.
+func (p *Point) Figure(metric string) (Figure, bool) {
+	var all []float64
+	for _, r := range p.Runs {
+		v, ok := r.Metric(metric)
+		if !ok {
+			return Figure{}, false
+		}
+		all = append(all, v)
+	}
+	if len(all) == 0 {
+		return Figure{}, false
+	}
+	return Figure{Median: middle(all), Low: slices.Min(all), High: slices.Max(all)}, true
+}
+
+// middle is the median of at least one number.
+func middle(list []float64) float64 {
+	list = slices.Sorted(slices.Values(list))
+	mid := list[len(list)/2]
+	if len(list)%2 == 0 {
+		mid = (mid + list[len(list)/2-1]) / 2
+	}
+	return mid
+}
+
+// Arm runs a cell once, on simulated or on real machines.
+type Arm func(c *Cell, seed uint64, stop func() bool) (*Result, error)
+
+// Run measures the suite, cell by cell; each is told when it is done. When stop says so it returns what it has, with ErrStopped.
+func (s *Suite) Run(arm Arm, seeds []uint64, stop func() bool, done func(curve *Curve, p *Point)) (*Outcome, error) {
+	out := &Outcome{Suite: s, Seeds: seeds}
+	for i := range s.Series {
+		series := &s.Series[i]
+		out.Curves = append(out.Curves, Curve{Name: series.Name, System: series.System})
+		curve := &out.Curves[i]
+		for _, v := range s.Sweep.Values {
+			c, err := s.Cell(series, v)
+			if err != nil {
+				return nil, err
+			}
+			p := Point{Value: v}
+			for _, seed := range seeds {
+				r, err := arm(c, seed, stop)
+				if errors.Is(err, ErrStopped) {
+					return out, err
+				}
+				if err != nil {
+					return nil, fmt.Errorf("suite %s, %w", s.Name, err)
+				}
+				p.Runs = append(p.Runs, r)
+			}
+			curve.Points = append(curve.Points, p)
+			done(curve, &curve.Points[len(curve.Points)-1])
+		}
+	}
+	return out, nil
+}
+
+// recovery is the longest recovery of all faults, in seconds. Of an effect that was not over at the end it is known that it lasted at least as long as was measured.
+func (r *Result) recovery() (float64, bool) {
+	if len(r.TimeLine) == 0 || len(r.Bands) == 0 {
+		return 0, false
+	}
+	end := 2*r.TimeLine[len(r.TimeLine)-1].At - r.TimeLine[max(0, len(r.TimeLine)-2)].At
+	longest := time.Duration(0)
+	for _, b := range r.Bands {
+		took, ok := r.Recovery(b, RecoveredShare)
+		if !ok {
+			took = end - b.From
+		}
+		longest = max(longest, took)
+	}
+	return longest.Seconds(), true
+}
+
+// Recovery is how long after its begin a fault's effect lasts on a time line: until the share of the rate before it that is asked for is reached again for good; false: never.
+func (r *Result) Recovery(b Band, share float64) (time.Duration, bool) {
+	before, n := int64(0), int64(0)
+	for _, s := range r.TimeLine {
+		if s.At < b.From {
+			before += s.Received
+			n++
+		}
+	}
+	if n == 0 {
+		return 0, false
+	}
+	least := share * float64(before) / float64(n)
+	back := time.Duration(-1)
+	for _, s := range r.TimeLine {
+		switch {
+		case s.At < b.From:
+		case float64(s.Received) < least:
+			back = -1
+		case back < 0:
+			back = s.At
+		}
+	}
+	if back < 0 {
+		return 0, false
+	}
+	return max(0, back-b.From), true
+}
+
+// Number is a value of a sweep on an axis: counts and rates as they are, sizes in bytes, durations in seconds; false: it is a word.
+func Number(value string) (float64, bool) {
+	if v, err := strconv.ParseFloat(value, 64); err == nil {
+		return v, true
+	}
+	if v, err := quantity.Bytes(0).Parse(value); err == nil && v != quantity.Endless {
+		return float64(v), true
+	}
+	if v, err := quantity.Rate(0).Parse(value); err == nil && v != quantity.Endless {
+		return float64(v), true
+	}
+	if v, err := quantity.Duration(0).Parse(value); err == nil && v != quantity.Endless {
+		return v.D().Seconds(), true
+	}
+	return 0, false
+}
