@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"text/tabwriter"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"faultline/reports"
+	"faultline/reports/measured"
 	"faultline/workloads/bench"
 	"faultline/workloads/scenario"
 )
@@ -26,7 +26,8 @@ func benchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench [SUITE]",
 		Short: "Measure throughput on simulated hardware and draw it",
-		Long: `Measure throughput on simulated hardware and draw it: SUITE.png, SUITE.svg and SUITE.csv. The same seeds, profile and build give the same bytes.
+		Long: `Measure throughput on simulated hardware and draw it. The folder gets SUITE.html, a page of everything; pictures as PNG and SVG with their data as CSV; SUITE.figures.csv,
+every figure; SUITE.bench.txt, the same for benchstat; and SUITE.json, of which "faultline report" makes all of it again. The same seeds, profile and build give the same bytes.
 Without a suite, list suites and profiles.`,
 		Example: "  faultline bench producer-batch --out out/bench",
 		Args:    cobra.MaximumNArgs(1),
@@ -49,7 +50,8 @@ Without a suite, list suites and profiles.`,
 			if err := os.MkdirAll(out, 0o755); err != nil {
 				return fmt.Errorf("--out: %w", err)
 			}
-			return runSuite(cmd.OutOrStdout(), suite, p, list, out, json)
+			again := fmt.Sprintf("faultline bench %s --profile %s --seeds %s", args[0], profile, seeds)
+			return runSuite(cmd.OutOrStdout(), suite, p, list, again, out, json)
 		},
 	}
 	c.Flags().StringVar(&profile, "profile", "virtio-2026", "hardware profile")
@@ -94,7 +96,8 @@ type point struct {
 	High    float64 `json:"high"`
 }
 
-func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, out string, json bool) error {
+// runSuite measures. command is the line to paste that does it again, which does not depend on the folder.
+func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, command, out string, json bool) error {
 	stop, release := onInterrupt()
 	defer release()
 	total := len(s.Series) * len(s.Sweep.Values)
@@ -124,27 +127,18 @@ func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, out
 			return exit(exitInterrupted)
 		}
 	}
+	run := measured.New(o, measured.Origin{Build: reports.Build(), Command: command, ProfileFile: string(p.Source())})
 	if !json {
-		if err := printTable(w, o); err != nil {
+		if err := run.WriteTable(w); err != nil {
 			return err
 		}
 	}
-	for i, curve := range reports.Curves(o) {
-		base := filepath.Join(out, s.Name)
-		if i > 0 {
-			base += "-" + s.Pictures[i].Y
-		}
-		for _, format := range []string{"png", "svg"} {
-			if err := writeFile(base+"."+format, func(w io.Writer) error { return curve.WritePicture(w, format) }); err != nil {
-				return err
-			}
-		}
-		if err := writeFile(base+".csv", curve.WriteCSV); err != nil {
-			return err
-		}
-		if !json {
-			fmt.Fprintf(w, "wrote %s.png, .svg, .csv\n", base)
-		}
+	names, err := measured.SaveFiles(out, run)
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	if !json {
+		fmt.Fprintf(w, "wrote %s and %d more files\n", filepath.Join(out, names[len(names)-1]), len(names)-1)
 	}
 	if cut {
 		return exit(exitInterrupted)
@@ -164,48 +158,4 @@ func printFigures(w io.Writer, s *bench.Suite, p *bench.Profile, c *bench.Curve,
 		}
 	}
 	return nil
-}
-
-// printTable prints the figures of all points, a line each. With one seed there is no spread to print.
-func printTable(w io.Writer, o *bench.Outcome) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	spread := len(o.Seeds) > 1
-	header := fmt.Sprintf("series\t%s\t", o.Suite.Sweep.Label)
-	var shown []string
-	for _, m := range bench.Metrics {
-		measured := false
-		for i := range o.Curves {
-			for k := range o.Curves[i].Points {
-				_, ok := o.Curves[i].Points[k].Figure(m.Name)
-				measured = measured || ok
-			}
-		}
-		if !measured {
-			continue
-		}
-		shown = append(shown, m.Name)
-		header += fmt.Sprintf("%s %s\t", m.Name, m.Unit)
-		if spread {
-			header += "low\thigh\t"
-		}
-	}
-	fmt.Fprintln(tw, header)
-	for i := range o.Curves {
-		for k := range o.Curves[i].Points {
-			p := &o.Curves[i].Points[k]
-			fmt.Fprintf(tw, "%s\t%s\t", o.Curves[i].Name, p.Value)
-			for _, name := range shown {
-				f, ok := p.Figure(name)
-				for _, v := range []float64{f.Median, f.Low, f.High}[:map[bool]int{false: 1, true: 3}[spread]] {
-					if ok {
-						fmt.Fprintf(tw, "%s\t", humanize.Comma(int64(v)))
-					} else {
-						fmt.Fprint(tw, "-\t")
-					}
-				}
-			}
-			fmt.Fprintln(tw)
-		}
-	}
-	return tw.Flush()
 }

@@ -90,12 +90,17 @@ func (p *Point) Figure(metric string) (Figure, bool) {
 	if len(all) == 0 {
 		return Figure{}, false
 	}
-	slices.Sort(all)
+	return FigureOf(all), true
+}
+
+// FigureOf sums up repetitions, at least one.
+func FigureOf(all []float64) Figure {
+	all = slices.Sorted(slices.Values(all))
 	mid := all[len(all)/2]
 	if len(all)%2 == 0 {
 		mid = (mid + all[len(all)/2-1]) / 2
 	}
-	return Figure{Median: mid, Low: all[0], High: all[len(all)-1]}, true
+	return Figure{Median: mid, Low: all[0], High: all[len(all)-1]}
 }
 
 // Arm runs a cell once, on simulated or on real machines.
