@@ -4,11 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"faultline/reports"
 	"faultline/reports/measured"
@@ -22,15 +26,21 @@ func benchCommand() *cobra.Command {
 		out     string
 		seeds   string
 		json    bool
+		real    realFlags
 	)
 	c := &cobra.Command{
 		Use:   "bench [SUITE]",
-		Short: "Measure throughput on simulated hardware and draw it",
+		Short: "Measure throughput on simulated hardware, or on this machine, and draw it",
 		Long: `Measure throughput on simulated hardware and draw it. The folder gets SUITE.html, a page of everything; pictures as PNG and SVG with their data as CSV; SUITE.figures.csv,
 every figure; SUITE.bench.txt, the same for benchstat; and SUITE.json, of which "faultline report" makes all of it again. The same seeds, profile and build give the same bytes.
-Without a suite, list suites and profiles.`,
-		Example: "  faultline bench producer-batch --out out/bench",
-		Args:    cobra.MaximumNArgs(1),
+Without a suite, list suites and profiles.
+
+With --real the same servers and clients run on this machine, and the prediction of the profile is put beside what was measured; "faultline calibrate" makes the
+profile of this machine. With --against the same load is put on a system that runs already.`,
+		Example: `  faultline bench producer-batch --out out/bench
+  faultline bench producer-batch --real --profile ./this-machine.yaml
+  faultline bench producer-batch --real --against kafka://127.0.0.1:9092`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return listSuites(cmd.OutOrStdout())
@@ -38,6 +48,9 @@ Without a suite, list suites and profiles.`,
 			suite, err := bench.LoadSuite(args[0])
 			if err != nil {
 				return err
+			}
+			if profile == "" {
+				profile = suite.Profile
 			}
 			p, err := bench.LoadProfile(profile)
 			if err != nil {
@@ -50,13 +63,20 @@ Without a suite, list suites and profiles.`,
 			if err := os.MkdirAll(out, 0o755); err != nil {
 				return fmt.Errorf("--out: %w", err)
 			}
-			again := fmt.Sprintf("faultline bench %s --profile %s --seeds %s", args[0], profile, seeds)
-			return runSuite(cmd.OutOrStdout(), suite, p, list, again, out, json)
+			if real.real || len(real.against) > 0 {
+				if !cmd.Flags().Changed("seeds") {
+					list = []uint64{1, 2, 3}
+				}
+				return real.run(cmd.OutOrStdout(), suite, p, list, again(cmd, args[0]), out, json)
+			}
+			return runSuite(cmd.OutOrStdout(), suite, p, list, again(cmd, args[0]), out, json)
 		},
 	}
-	c.Flags().StringVar(&profile, "profile", "virtio-2026", "hardware profile")
+	c.AddCommand(planCommand())
+	c.Flags().StringVar(&profile, "profile", "", "hardware profile: one that ships, or the path of a file (default: the suite's)")
 	c.Flags().StringVar(&out, "out", "out/bench", "folder for pictures and data")
-	c.Flags().StringVar(&seeds, "seeds", "1", "seeds: the repetitions of each point")
+	c.Flags().StringVar(&seeds, "seeds", "1", "seeds: the repetitions of each point; on this machine 1..3 unless given")
+	real.register(c)
 	c.Flags().BoolVar(&json, "json", false, "print one JSON object a point")
 	return c
 }
@@ -96,14 +116,47 @@ type point struct {
 	High    float64 `json:"high"`
 }
 
-// runSuite measures. command is the line to paste that does it again, which does not depend on the folder.
+// again is the line to paste that does a bench again. It does not name the folder, which changes nothing.
+func again(c *cobra.Command, suite string) string {
+	line := "faultline bench " + quoted(suite)
+	c.Flags().Visit(func(f *pflag.Flag) {
+		switch list, many := f.Value.(pflag.SliceValue); {
+		case f.Name == "out" || f.Name == "json":
+		case many:
+			for _, v := range list.GetSlice() {
+				line += " --" + f.Name + " " + quoted(v)
+			}
+		case f.Value.Type() == "bool":
+			line += " --" + f.Name
+		default:
+			line += " --" + f.Name + " " + quoted(f.Value.String())
+		}
+	})
+	return line
+}
+
+// quoted is a word as a shell takes it. A password in an address is not for reports.
+func quoted(word string) string {
+	if u, err := url.Parse(word); err == nil && strings.Contains(word, "://") {
+		word = u.Redacted()
+	}
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("./:,@%+=_-", r) }) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// runSuite measures on simulated hardware. command is the line to paste that does it again.
 func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, command, out string, json bool) error {
 	stop, release := onInterrupt()
 	defer release()
 	total := len(s.Series) * len(s.Sweep.Values)
 	bar := newProgress(total, json)
-	system := bench.Simulated()
 	arm := func(c *bench.Cell, seed uint64, stop func() bool) (*bench.Result, error) {
+		system, err := bench.SystemOf(c)
+		if err != nil {
+			return nil, err
+		}
 		return bench.Simulate(c, system, p, seed, stop)
 	}
 	ready := 0
@@ -112,7 +165,7 @@ func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, com
 		ready++
 		bar.add(1)
 		if json && failed == nil {
-			failed = printFigures(w, s, p, c, pt)
+			failed = printFigures(w, s, p.Name, c, pt)
 		}
 	})
 	bar.finish()
@@ -127,18 +180,21 @@ func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, com
 			return exit(exitInterrupted)
 		}
 	}
+	for i := range o.Curves {
+		if c, err := s.Cell(&s.Series[i], s.Sweep.Values[0]); err == nil {
+			if system, err := bench.SystemOf(c); err == nil {
+				o.Curves[i].Guarantee = system.Guarantee
+			}
+		}
+	}
 	run := measured.New(o, measured.Origin{Build: reports.Build(), Command: command, ProfileFile: string(p.Source())})
 	if !json {
 		if err := run.WriteTable(w); err != nil {
 			return err
 		}
 	}
-	names, err := measured.SaveFiles(out, run)
-	if err != nil {
-		return fmt.Errorf("--out: %w", err)
-	}
-	if !json {
-		fmt.Fprintf(w, "wrote %s and %d more files\n", filepath.Join(out, names[len(names)-1]), len(names)-1)
+	if err := saveRuns(w, out, json, run); err != nil {
+		return err
 	}
 	if cut {
 		return exit(exitInterrupted)
@@ -146,14 +202,26 @@ func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, com
 	return nil
 }
 
+// saveRuns writes the page, the pictures and the data.
+func saveRuns(w io.Writer, out string, json bool, runs ...*measured.Run) error {
+	names, err := measured.SaveFiles(out, runs...)
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	if !json {
+		fmt.Fprintf(w, "wrote %s and %d more files\n", filepath.Join(out, names[len(names)-1]), len(names)-1)
+	}
+	return nil
+}
+
 // printFigures prints what was measured of a point, an object a line.
-func printFigures(w io.Writer, s *bench.Suite, p *bench.Profile, c *bench.Curve, pt *bench.Point) error {
+func printFigures(w io.Writer, s *bench.Suite, profile string, c *bench.Curve, pt *bench.Point) error {
 	for _, m := range bench.Metrics {
 		f, ok := pt.Figure(m.Name)
 		if !ok {
 			continue
 		}
-		if err := reports.WriteJSON(w, point{s.Name, p.Name, c.Name, pt.Value, s.Sweep.Unit, m.Name, m.Unit, f.Median, f.Low, f.High}); err != nil {
+		if err := reports.WriteJSON(w, point{s.Name, profile, c.Name, pt.Value, s.Sweep.Unit, m.Name, m.Unit, f.Median, f.Low, f.High}); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@
 package measured
 
 import (
+	"net/url"
 	"slices"
 
 	"faultline/workloads/bench"
@@ -128,6 +129,9 @@ func New(o *bench.Outcome, from Origin) *Run {
 	for i := range o.Curves {
 		c := &o.Curves[i]
 		series := Series{Name: c.Name, System: c.System, Guarantee: c.Guarantee, Points: []Point{}}
+		if u, err := url.Parse(c.System); err == nil { // a system elsewhere is an address, which may have a password
+			series.System = u.Redacted()
+		}
 		for k := range c.Points {
 			p := Point{Value: c.Points[k].Value}
 			for n, result := range c.Points[k].Runs {

@@ -95,12 +95,17 @@ func (p *Point) Figure(metric string) (Figure, bool) {
 
 // FigureOf sums up repetitions, at least one.
 func FigureOf(all []float64) Figure {
-	all = slices.Sorted(slices.Values(all))
-	mid := all[len(all)/2]
-	if len(all)%2 == 0 {
-		mid = (mid + all[len(all)/2-1]) / 2
+	return Figure{Median: middle(all), Low: slices.Min(all), High: slices.Max(all)}
+}
+
+// middle is the median of at least one number.
+func middle(list []float64) float64 {
+	list = slices.Sorted(slices.Values(list))
+	mid := list[len(list)/2]
+	if len(list)%2 == 0 {
+		mid = (mid + list[len(list)/2-1]) / 2
 	}
-	return Figure{Median: mid, Low: all[0], High: all[len(all)-1]}
+	return mid
 }
 
 // Arm runs a cell once, on simulated or on real machines.

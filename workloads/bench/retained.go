@@ -14,7 +14,7 @@ import (
 )
 
 // retainedBatch is the size of the batches of retained logs: segments are a multiple of it.
-const retainedBatch = 64 << 10
+const retainedBatch = 16 << 10
 
 // retained is what the cell's logs hold before the load; nil: nothing.
 func (c *Cell) retained() (*trial.Retained, error) {

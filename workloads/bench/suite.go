@@ -28,6 +28,8 @@ type Suite struct {
 	Name string `yaml:"name" need:"true"`
 	// What it shows, in a sentence or two.
 	About string `yaml:"about"`
+	// Hardware profile that it is meant for; the command line may say another.
+	Profile string `yaml:"profile" default:"virtio-2026"`
 	// The machines and how they are configured, as in a scenario.
 	Topology scenario.Topology `yaml:"topology"`
 	// The messages, as in a scenario: message_bytes is their size. Rate and duration come from the load.
@@ -36,6 +38,8 @@ type Suite struct {
 	Faults faults.Plan `yaml:"faults"`
 	// How hard the clients drive, and for how long.
 	Load Load `yaml:"load"`
+	// The baseline queue, where a series drives it.
+	Queue QueueSettings `yaml:"queue"`
 	// What is swept.
 	Sweep Sweep `yaml:"sweep" need:"true"`
 	// The curves: each is the sweep with other settings. Default: one, named after the system.
@@ -64,6 +68,8 @@ type Load struct {
 	Step quantity.Durations `yaml:"step" default:"0s" min:"0s" max:"1h"`
 	// Bytes that each partition keeps from before the load: consumers that start at the beginning read them.
 	Retained quantity.Sizes `yaml:"retained" default:"0B" min:"0B"`
+	// How many groups like each of the topology's there are.
+	FanOut quantity.Counts `yaml:"fan_out" default:"1" min:"1" max:"64"`
 	// Whether retained bytes are in the brokers' page caches.
 	Cached quantity.Choice `yaml:"cached" default:"no" oneof:"no|yes"`
 }
@@ -204,8 +210,11 @@ type Cell struct {
 	Series *Series
 	Value  string
 	Load   Load
+	Queue  QueueSettings
 	// Scenario is the deployment; its workload lasts as long as the load, in virtual time.
 	Scenario *scenario.Scenario
+
+	suite *Suite
 }
 
 // Cell works out one value of one series.
@@ -231,13 +240,33 @@ func (s *Suite) Cell(series *Series, value string) (*Cell, error) {
 	if topology.Producers == nil {
 		topology.Producers = sc.Topology.Producers
 	}
+	topology.Groups = fanOut(topology.Groups, int(cell.Load.FanOut.V()))
 	sc.Topology, sc.Workload, sc.Faults = topology, cell.Workload, cell.Faults
 	sc.Workload.Duration = quantity.Just(quantity.Duration(cell.Load.length()))
 	sc.Workload.Rate = quantity.Just(quantity.Rate(1)) // the load has its own
 	if err := sc.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
-	return &Cell{Series: series, Value: value, Load: cell.Load, Scenario: sc}, nil
+	for i := range sc.Topology.Topics {
+		if t := &sc.Topology.Topics[i]; series.System == "queue" && t.Replicas.V() > 1 {
+			return nil, fmt.Errorf("%s: found %v replicas of topic %s, allowed is 1: the queue does not replicate", where, t.Replicas.V(), t.Name)
+		}
+	}
+	return &Cell{Series: series, Value: value, Load: cell.Load, Queue: cell.Queue, Scenario: sc, suite: s}, nil
+}
+
+// fanOut is the groups n times, each copy with a name of its own.
+func fanOut(groups []scenario.Group, n int) []scenario.Group {
+	var out []scenario.Group
+	for i := range n {
+		for _, g := range groups {
+			if i > 0 {
+				g.Name += fmt.Sprintf("-%d", i+1)
+			}
+			out = append(out, g)
+		}
+	}
+	return out
 }
 
 func (l *Load) length() time.Duration { return l.WarmUp.V().D() + l.Measure.V().D() }

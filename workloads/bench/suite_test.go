@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"flag"
+	"os"
 	"testing"
 	"time"
 
@@ -152,4 +154,16 @@ func TestPublishedFiguresBelongToTheSweep(t *testing.T) {
 		_, err := ParseSuite("x.yaml", []byte(head+line))
 		require.ErrorContains(t, err, want)
 	}
+}
+
+var update = flag.Bool("update", false, "rewrite docs/bench.md")
+
+func TestManualIsUpToDate(t *testing.T) {
+	const path = "../../docs/bench.md"
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(Manual()), 0o644))
+	}
+	have, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, Manual(), string(have), "run: go test ./workloads/bench -update")
 }

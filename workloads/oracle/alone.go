@@ -69,9 +69,7 @@ func (o *Solitude) Observe(e *history.Event) {
 	case history.MachineCrashed, history.MachineExited, history.MachineStarted, history.MachinePaused:
 		o.drop(func(w *wait) bool { return w.machine == e.Machine })
 	case history.CoordCalled:
-		if e.Coord.Err == nil {
-			o.answered(e)
-		}
+		o.answered(e)
 	case history.Traced:
 		o.traced(e)
 	}
@@ -115,22 +113,13 @@ func (o *Solitude) traced(e *history.Event) {
 
 // answered notes who is alone by the state that the registry took.
 func (o *Solitude) answered(e *history.Event) {
-	for i := range e.Coord.Ops {
-		op := &e.Coord.Ops[i]
-		topic, ok := ParseStatePath(op.Path)
-		if !ok || op.Op != "set" || o.cluster.promise.ReplicaLag <= 0 || !o.cluster.promise.Replicated(topic) || o.cluster.promise.topic(topic).MinISR > 1 {
-			continue
+	o.cluster.eachAnswered(e, func(p *replicas, s *PartitionState) {
+		l := o.logs[hosted{e.Machine, p.place}]
+		if o.cluster.promise.ReplicaLag <= 0 || p.topic.MinISR > 1 || len(s.ISR) != 1 || s.ISR[0].ID != s.Leader || l == nil || l.epoch != int64(s.LeaderEpoch) || l.end <= l.hw {
+			return
 		}
-		for n, s := range ParseStates(string(op.Data)) {
-			k := hosted{e.Machine, place{topic, int32(n)}}
-			now := o.cluster.state(k.place)
-			l := o.logs[k]
-			if len(s.ISR) != 1 || s.ISR[0].ID != s.Leader || o.cluster.machineOf(s.Leader) != e.Machine || now == nil || now.LeaderEpoch != s.LeaderEpoch || !sameMembers(now, &s) || l == nil || l.epoch != int64(s.LeaderEpoch) || l.end <= l.hw {
-				continue
-			}
-			o.waits = append(o.waits, wait{k, l.end, e.At})
-		}
-	}
+		o.waits = append(o.waits, wait{hosted{e.Machine, p.place}, l.end, e.At})
+	})
 }
 
 // Finish has nothing to judge: what is due is judged when it is.

@@ -185,6 +185,30 @@ func (c *Cluster) registered(e *history.Event, id string) {
 	m.machine, m.registered, m.cleanSince = node.Host, e.At, node.CleanSince
 }
 
+// controllerEpochPath is the znode whose version is the controller epoch: a controller's writes check it first.
+const controllerEpochPath = "/controller_epoch"
+
+// eachAnswered calls fn for each partition whose leader is told now that the registry took its write of the state, which is still the latest. What the controller on its machine wrote a leader reads
+// like any other.
+func (c *Cluster) eachAnswered(e *history.Event, fn func(p *replicas, s *PartitionState)) {
+	if e.Coord.Err != nil || len(e.Coord.Ops) > 0 && e.Coord.Ops[0].Path == controllerEpochPath {
+		return
+	}
+	for i := range e.Coord.Ops {
+		op := &e.Coord.Ops[i]
+		topic, ok := ParseStatePath(op.Path)
+		if !ok || op.Op != "set" || !c.promise.Replicated(topic) {
+			continue
+		}
+		for n, s := range ParseStates(string(op.Data)) {
+			at := place{topic, int32(n)}
+			if now := c.state(at); now != nil && c.machineOf(s.Leader) == e.Machine && now.LeaderEpoch == s.LeaderEpoch && sameMembers(now, &s) {
+				fn(c.part(at), &s)
+			}
+		}
+	}
+}
+
 // intact tells whether a member of the in-sync replicas has, by what the registry knows, all that it had when it became one. It is on the machine that is returned.
 func (c *Cluster) intact(m InSync) (machine string, ok bool) {
 	b := c.brokers[m.ID]

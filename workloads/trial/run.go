@@ -163,7 +163,9 @@ func (r *run) live() {
 			r.w.At(m.Start, func() { r.boot(r.byName[m.Name]) })
 		}
 	}
-	r.w.At(0, func() { r.boot(r.admin.node) })
+	if !r.o.Foreign {
+		r.w.At(0, func() { r.boot(r.admin.node) })
+	}
 	if r.o.SetUp == 0 {
 		r.o.SetUp = time.Second
 	}
@@ -196,6 +198,10 @@ func (c loadClock) At(t time.Duration, fn func()) { c.r.w.At(c.r.loadAt+t, fn) }
 func (r *run) prepared() {
 	if r.o.Retained != nil && r.loadAt < 0 {
 		r.retain()
+		return
+	}
+	if r.o.Program != nil {
+		r.when(r.led, r.beginLoad) // a measurement begins with a cluster that is ready
 		return
 	}
 	r.beginLoad()

@@ -1,0 +1,153 @@
+package oracle
+
+import (
+	"slices"
+	"time"
+
+	"faultline/sim/machine"
+	"faultline/workloads/history"
+)
+
+// Quorum judges that what a leader counts as committed is where it must be: on at least as many replicas as acks=all needs (min.insync.replicas, or all that there are if these are fewer), and on
+// all who may be elected (KIP-966).
+//
+// Verified, when a leader of the registry's epoch moves the high watermark (HW):
+//   - every in-sync and every eligible replica of the registry has had all that lies below, be it up or down (MATCH; what it has, byte for byte, is for Agreement to compare);
+//   - so have at least as many replicas as acks=all needs (HW);
+//   - the leader does not know that too few are in sync (HW). It knows when each state that the registry had in this leader epoch lists too few; or since the registry took a state like that from
+//     its own hand, and has had no other one.
+//
+// That acks=all is answered only for what lies below a HW is for Acknowledged.
+//
+// Not verified: that a write for which too few are in sync is refused at once; leaders that have only heard from the registry that too few are. Beyond the atlas ([Ruins]) a partition that is freed is not judged.
+type Quorum struct {
+	Findings
+	cluster *Cluster
+	reached map[hosted]int64
+	short   map[place]*shortage
+}
+
+// shortage is what a leader knows of too few in-sync replicas.
+type shortage struct {
+	begun bool          // all states of this leader epoch are short
+	since time.Duration // since when it knows by its own write; none: it does not
+}
+
+// heardWithin is how long a leader that got an answer may still act as if it had not.
+const heardWithin = 100 * time.Millisecond
+
+// NewQuorum judges the partitions that c follows.
+func NewQuorum(c *Cluster) *Quorum {
+	o := &Quorum{cluster: c, reached: map[hosted]int64{}, short: map[place]*shortage{}}
+	o.Free(c.promise.Ruins.Records)
+	c.onDecided = append(c.onDecided, o.decided)
+	c.onTold = append(c.onTold, o.told)
+	c.onGone = append(c.onGone, func(p *replicas) {
+		delete(o.short, p.place)
+		for k := range o.reached { // order: no matter
+			if k.place == p.place {
+				delete(o.reached, k)
+			}
+		}
+	})
+	return o
+}
+
+// Invariants lists what it can report.
+func (o *Quorum) Invariants() []string { return []string{HighMark, Match} }
+
+// Observe takes an event of the run.
+func (o *Quorum) Observe(e *history.Event) {
+	switch e.Kind {
+	case history.MachinePaused, history.MachineResumed:
+		for at, s := range o.short { // order: each on its own
+			if now := o.cluster.state(at); s.since >= 0 && now != nil && o.cluster.machineOf(now.Leader) == e.Machine {
+				s.since = e.At
+			}
+		}
+	case history.CoordCalled:
+		o.cluster.eachAnswered(e, func(p *replicas, s *PartitionState) {
+			if len(s.ISR) < o.needs(p) {
+				o.shortage(p).since = e.At
+			}
+		})
+	case history.Traced:
+		o.traced(&e.Trace, e.Machine)
+	}
+	o.cluster.Observe(e)
+}
+
+// traced follows how far each replica has got. What it had and lost without cutting its log it has had: a fetch that tells so may be under way.
+func (o *Quorum) traced(t *machine.Event, on string) {
+	switch t.Kind {
+	case machine.LogOpened, machine.LogAppended, machine.LogTruncated:
+	default:
+		return
+	}
+	at, ok := parsePlace(t.Subject)
+	if !ok || !o.cluster.promise.Replicated(at.topic) {
+		return
+	}
+	if k := (hosted{on, at}); t.Kind != machine.LogOpened || t.B > o.reached[k] {
+		o.reached[k] = t.B
+	}
+}
+
+// needs is how many replicas must have what is committed.
+func (o *Quorum) needs(p *replicas) int {
+	return min(max(p.topic.MinISR, 1), len(o.cluster.reg.replicas[p.topic.Name][p.partition]))
+}
+
+func (o *Quorum) shortage(p *replicas) *shortage {
+	s := o.short[p.place]
+	if s == nil {
+		s = &shortage{since: none}
+		o.short[p.place] = s
+	}
+	return s
+}
+
+func (o *Quorum) decided(_ *history.Event, p *replicas, was, now *PartitionState) {
+	s := o.shortage(p)
+	few := len(now.ISR) < o.needs(p)
+	if was == nil || was.LeaderEpoch != now.LeaderEpoch {
+		*s = shortage{begun: few, since: none}
+	} else if !few {
+		*s = shortage{since: none}
+	}
+}
+
+func (o *Quorum) told(e *history.Event, p *replicas, leader bool) {
+	s := o.cluster.state(p.place)
+	if !leader || s == nil || int64(s.LeaderEpoch) != e.Trace.B {
+		return
+	}
+	hw, needs := e.Trace.A, o.needs(p)
+	for i, m := range slices.Concat(s.ISR, s.ELR) {
+		if name := o.cluster.machineOf(m.ID); name != "" && o.reached[hosted{name, p.place}] < hw {
+			o.Violate(e.At, Match, "%s leads %s and told that what lies below %d is committed, but %s, which is %s, has had no more than what lies below %d",
+				e.Machine, p.place, hw, name, rank(i, s), o.reached[hosted{name, p.place}])
+			return
+		}
+	}
+	copies := 0
+	for _, name := range o.cluster.promise.Brokers {
+		if o.reached[hosted{name, p.place}] >= hw {
+			copies++
+		}
+	}
+	short := o.shortage(p)
+	switch {
+	case copies < needs:
+		o.Violate(e.At, HighMark, "%s leads %s and told that what lies below %d is committed, but only %d replicas have had it; acks=all needs %d", e.Machine, p.place, hw, copies, needs)
+	case short.begun:
+		o.Violate(e.At, HighMark, "%s leads %s and told that what lies below %d is committed, but in its leader epoch %d there were never more than %d replicas in sync; acks=all needs %d",
+			e.Machine, p.place, hw, s.LeaderEpoch, len(s.ISR), needs)
+	case short.since >= 0 && e.At > short.since+heardWithin:
+		o.Violate(e.At, HighMark, "%s leads %s and told that what lies below %d is committed, but since %v it knows that only %d replicas are in sync; acks=all needs %d",
+			e.Machine, p.place, hw, short.since, len(s.ISR), needs)
+	}
+}
+
+// Finish has nothing to judge: high watermarks are judged when they are told.
+func (o *Quorum) Finish(End) {}
