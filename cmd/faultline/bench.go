@@ -140,7 +140,9 @@ func quoted(word string) string {
 	if u, err := url.Parse(word); err == nil && strings.Contains(word, "://") {
 		word = u.Redacted()
 	}
-	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("./:,@%+=_-", r) }) {
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("./:,@%+=_-", r)
+	}) {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"

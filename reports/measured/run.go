@@ -129,7 +129,7 @@ func New(o *bench.Outcome, from Origin) *Run {
 	for i := range o.Curves {
 		c := &o.Curves[i]
 		series := Series{Name: c.Name, System: c.System, Guarantee: c.Guarantee, Points: []Point{}}
-		if u, err := url.Parse(c.System); err == nil { // a system elsewhere is an address, which may have a password
+		if u, err := url.Parse(c.System); err == nil && u.Host != "" { // a system elsewhere is an address, which may have a password
 			series.System = u.Redacted()
 		}
 		for k := range c.Points {
