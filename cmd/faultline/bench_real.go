@@ -48,7 +48,7 @@ func serverCommand() *cobra.Command {
 func benchSystem(c *bench.Cell) (*bench.System, error) {
 	name := c.Series.System
 	if !strings.Contains(name, "://") {
-		return bench.Simulated(), nil
+		return bench.SystemOf(c)
 	}
 	u, err := url.Parse(name)
 	if err != nil {
@@ -87,8 +87,11 @@ func (f *realFlags) run(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []u
 	shown := measured
 	var compared []bench.Compared
 	if f.real && !cut {
-		system := bench.Simulated()
 		predicted, err := f.measure(s, func(c *bench.Cell, seed uint64, stop func() bool) (*bench.Result, error) {
+			system, err := bench.SystemOf(c)
+			if err != nil {
+				return nil, err
+			}
 			return bench.Simulate(c, system, p, seed, stop)
 		}, seeds[:1], stop, json, "predicted")
 		if cut = errors.Is(err, bench.ErrStopped); err != nil && !cut {
