@@ -50,7 +50,7 @@ func serverCommand() *cobra.Command {
 func benchSystem(c *bench.Cell) (*bench.System, error) {
 	name := c.Series.System
 	if !strings.Contains(name, "://") {
-		return bench.Simulated(), nil
+		return bench.SystemOf(c)
 	}
 	u, err := url.Parse(name)
 	if err != nil {
