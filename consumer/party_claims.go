@@ -46,6 +46,9 @@ func (p *party) take(partitions []assign.Partition) {
 	g.claims = append(slices.Clone(g.claims), claims...)
 	slices.SortFunc(g.claims, func(a, b *claim) int { return a.place().Compare(b.place()) })
 	p.m.Took(partitions)
+	if p.m.Leads() {
+		p.grown.Signal() // the plan may be older than this process
+	}
 	p.changed()
 	if f := g.cfg.Listener.Assigned; f != nil && len(partitions) > 0 {
 		g.mu.Unlock()
@@ -73,12 +76,12 @@ func (g *Group) newPartyClaim(p *party, part assign.Partition) *claim {
 	}
 }
 
-// awaitLease waits until this is surely a member. False: what was to be taken is not any more.
+// awaitLease waits until this is surely a member. False: what was to be taken is not any more, or the coordinator has to be found anew before, for nobody else does that.
 func (p *party) awaitLease() bool {
 	g := p.g
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for p.m.Taking() && !g.closing {
+	for p.m.Taking() && p.m.Coordinator() != "" && !g.closing {
 		if p.holds() {
 			return true
 		}

@@ -116,8 +116,11 @@ func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, out
 	defer release()
 	total := len(s.Series) * len(s.Sweep.Values)
 	bar := newProgress(total, json)
-	system := bench.Simulated()
 	arm := func(c *bench.Cell, seed uint64, stop func() bool) (*bench.Result, error) {
+		system, err := bench.SystemOf(c)
+		if err != nil {
+			return nil, err
+		}
 		return bench.Simulate(c, system, p, seed, stop)
 	}
 	ready := 0

@@ -38,7 +38,11 @@ type Figure struct{ Median, Low, High float64 }
 var Metrics = []struct{ Name, Unit string }{
 	{"sent", "messages/s"}, {"sent-bytes", "B/s"}, {"received", "messages/s"}, {"received-bytes", "B/s"},
 	{"latency-p50", "us"}, {"latency-p90", "us"}, {"latency-p99", "us"}, {"latency-p99.9", "us"}, {"latency-max", "us"},
+	{"recovery", "s"}, {"refused", "messages"},
 }
+
+// RecoveredShare is the part of the rate before a fault at which its effect counts as over.
+const RecoveredShare = 0.9
 
 // Metric is one quantity of a run; false: it was not measured.
 func (r *Result) Metric(name string) (float64, bool) {
@@ -65,6 +69,10 @@ func (r *Result) Metric(name string) (float64, bool) {
 		return quantile(99.9)
 	case "latency-max":
 		return quantile(100)
+	case "recovery":
+		return r.recovery()
+	case "refused":
+		return float64(r.Refused), r.Sent > 0 || r.Refused > 0
 	}
 	panic("bench: no metric is named " + name)
 }
@@ -126,6 +134,23 @@ func (s *Suite) Run(arm Arm, seeds []uint64, stop func() bool, done func(curve *
 		}
 	}
 	return out, nil
+}
+
+// recovery is the longest recovery of all faults, in seconds. Of an effect that was not over at the end it is known that it lasted at least as long as was measured.
+func (r *Result) recovery() (float64, bool) {
+	if len(r.TimeLine) == 0 || len(r.Bands) == 0 {
+		return 0, false
+	}
+	end := 2*r.TimeLine[len(r.TimeLine)-1].At - r.TimeLine[max(0, len(r.TimeLine)-2)].At
+	longest := time.Duration(0)
+	for _, b := range r.Bands {
+		took, ok := r.Recovery(b, RecoveredShare)
+		if !ok {
+			took = end - b.From
+		}
+		longest = max(longest, took)
+	}
+	return longest.Seconds(), true
 }
 
 // Recovery is how long after its begin a fault's effect lasts on a time line: until the share of the rate before it that is asked for is reached again for good; false: never.

@@ -17,6 +17,14 @@ func TestRecoveryLastsUntilTheRateIsBackForGood(t *testing.T) {
 	require.Equal(t, 4*time.Second, took)
 	_, ok = r.Recovery(Band{From: 3 * time.Second}, 1.1)
 	require.False(t, ok)
+	_, ok = r.Metric("recovery")
+	require.False(t, ok, "nothing went wrong")
+	r.Bands = []Band{{From: 3 * time.Second}}
+	longest, _ := r.Metric("recovery")
+	require.Equal(t, 4.0, longest)
+	r.TimeLine[9].Received = 1
+	longest, _ = r.Metric("recovery")
+	require.Equal(t, 7.0, longest, "never: as long as was measured")
 }
 
 func TestFigureIsTheMedianOfTheRepetitions(t *testing.T) {

@@ -56,7 +56,12 @@ type Profile struct {
 		MTU       quantity.Sizes      `yaml:"mtu"`
 		Packet    quantity.Durations  `yaml:"packet"` // what a NIC needs for a packet, however small
 	} `yaml:"network"`
+
+	source []byte
 }
+
+// Source is the profile's file, whose comments say where each figure comes from.
+func (p *Profile) Source() []byte { return p.source }
 
 // Codecs are bandwidths of compression.
 type Codecs struct {
@@ -102,7 +107,7 @@ func LoadProfile(name string) (*Profile, error) {
 
 // ParseProfile reads a profile and checks it. The file name is only for messages.
 func ParseProfile(file string, data []byte) (*Profile, error) {
-	p := &Profile{}
+	p := &Profile{source: data}
 	if err := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict()).Decode(p); err != nil {
 		return nil, fmt.Errorf("profile %s: %w", file, err)
 	}

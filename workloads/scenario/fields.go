@@ -178,14 +178,14 @@ type Group struct {
 	// How members find to each other: in the coordination service (registry, the paper's way), or by a broker (coordinator, Kafka's classic protocol).
 	Protocol quantity.Choice `yaml:"protocol" default:"registry" oneof:"registry|coordinator"`
 	// How the leader of a coordinator group divides the partitions.
-	Assignor quantity.Choice `yaml:"assignor" default:"range" oneof:"range|roundrobin|sticky|cooperative-sticky"`
-	// Whether members of a coordinator group are static: each has its machine's name as group.instance.id, does not leave when it stops, and gets what it had when it comes back within its session.
-	Static quantity.Choice `yaml:"static" default:"no" oneof:"no|yes"`
+	Assignor quantity.Choice `yaml:"assignor" default:"range" oneof:"range|roundrobin|sticky|cooperative-sticky" only:"coordinator"`
+	// Whether members of a coordinator group are static: each has its machine's name as group.instance.id, does not leave when it stops, and gets what it had when it comes back within its session. Old clients cannot be.
+	Static quantity.Choice `yaml:"static" default:"no" oneof:"no|yes" only:"coordinator"`
 	// Whether members of a coordinator group speak as clients do now, or as the first ones did: without a rebalance time-out of their own, which is then their session time-out, and without a member
 	// id before the first rebalance is over.
-	Clients quantity.Choice `yaml:"clients" default:"current" oneof:"current|old"`
+	Clients quantity.Choice `yaml:"clients" default:"current" oneof:"current|old" only:"coordinator"`
 	// How long the application may work on one record before its member of a coordinator group leaves; also how long a rebalance waits for a member.
-	MaxPollInterval quantity.Durations `yaml:"max_poll_interval" default:"5s" min:"10ms" max:"1h"`
+	MaxPollInterval quantity.Durations `yaml:"max_poll_interval" default:"5s" min:"10ms" max:"1h" only:"coordinator"`
 	// Number of consumers that start by themselves.
 	Consumers quantity.Counts `yaml:"consumers" default:"2" min:"1" max:"128"`
 	// Further consumers, which only a start fault starts; they have the numbers after the others of the group.
@@ -224,10 +224,10 @@ type Group struct {
 	FetchWait quantity.Durations `yaml:"fetch_wait" default:"250ms" min:"1ms"`
 	// Records that wait in one stream at most.
 	Queue quantity.Counts `yaml:"queue" default:"2000" min:"1"`
-	// How often a rebalance is tried again before the consumer gives up.
-	RebalanceRetries quantity.Counts `yaml:"rebalance_retries" default:"unlimited" min:"0" max:"unlimited"`
-	// Pause before a rebalance is tried again.
-	RebalanceBackoff quantity.Durations `yaml:"rebalance_backoff" default:"200ms" min:"1ms"`
+	// How often a rebalance of a registry group is tried again before the consumer gives up.
+	RebalanceRetries quantity.Counts `yaml:"rebalance_retries" default:"unlimited" min:"0" max:"unlimited" only:"registry"`
+	// Pause before a rebalance of a registry group is tried again.
+	RebalanceBackoff quantity.Durations `yaml:"rebalance_backoff" default:"200ms" min:"1ms" only:"registry"`
 	// How long after a process ended by itself it is started again.
 	Restart quantity.Durations `yaml:"restart" default:"500ms" min:"1ms"`
 }

@@ -163,7 +163,9 @@ func (r *run) live() {
 			r.w.At(m.Start, func() { r.boot(r.byName[m.Name]) })
 		}
 	}
-	r.w.At(0, func() { r.boot(r.admin.node) })
+	if !r.o.Foreign {
+		r.w.At(0, func() { r.boot(r.admin.node) })
+	}
 	if r.o.SetUp == 0 {
 		r.o.SetUp = time.Second
 	}
