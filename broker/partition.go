@@ -45,14 +45,15 @@ type waits struct {
 type waiter struct {
 	woken   machine.Cond // on waits.mu
 	replica bool         // a follower asks: it waits for any record, a consumer for visible ones
-	fired   bool         // something may have changed since it looked
+	fired   bool         // something may have changed since it looked:
+	at      []*partition // where
 }
 
 // fire wakes all fetches that wait for the partition: whatever they asked, the answer may be another one.
 func (w *waits) fire(p *partition) {
 	w.mu.Lock()
 	for _, wt := range p.waiters {
-		wt.wake()
+		wt.wake(p)
 	}
 	w.mu.Unlock()
 }
@@ -66,15 +67,18 @@ func (w *waits) grown(forReplicas bool, parts ...*partition) {
 	for _, p := range parts {
 		for _, wt := range p.waiters {
 			if wt.replica == forReplicas {
-				wt.wake()
+				wt.wake(p)
 			}
 		}
 	}
 	w.mu.Unlock()
 }
 
-// wake makes the fetch look again. The lock is held.
-func (wt *waiter) wake() {
+// wake makes the fetch look again at a partition. The lock is held.
+func (wt *waiter) wake(p *partition) {
+	if n := len(wt.at); n == 0 || wt.at[n-1] != p {
+		wt.at = append(wt.at, p)
+	}
 	if !wt.fired {
 		wt.fired = true
 		wt.woken.Signal()

@@ -82,7 +82,7 @@ func (g *Group) newPartyClaim(p *party, part assign.Partition) *claim {
 	}
 }
 
-// awaitLease waits until this is surely a member. False: what was to be taken is not any more, or the coordinator has to be found anew before: who waits here is the one who looks for it.
+// awaitLease waits until this is surely a member. False: what was to be taken is not any more, or the coordinator has to be found anew before, for nobody else does that.
 func (p *party) awaitLease() bool {
 	g := p.g
 	g.mu.Lock()

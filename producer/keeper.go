@@ -126,11 +126,7 @@ func (p *Producer) lookUp() bool {
 				}
 				continue
 			}
-			s := p.sender(part.node)
-			if s.sleepsUntil > 0 && p.acc.due(part) < s.sleepsUntil {
-				s.sleepsUntil = 0
-				s.wake.Signal()
-			}
+			p.rouse(part)
 		}
 	}
 	return good

@@ -166,15 +166,23 @@ func (p *Producer) nudge(part *partition, now time.Duration) {
 		p.m.Mark("mark/producer/no-leader")
 		p.refresh(part.topic.name)
 	} else {
-		s := p.sender(part.node)
-		if s.sleepsUntil > now && p.acc.due(part) < s.sleepsUntil {
-			s.sleepsUntil = 0
-			s.wake.Signal()
-		}
+		p.rouse(part)
 	}
 	if by := now + p.cfg.DeliveryTimeout; p.expiryBy > by {
 		p.expiryBy = by
 		p.keep.Signal()
+	}
+}
+
+// rouse wakes the sender of the broker that leads the partition, if there is one and it sleeps beyond the time at which the partition's next batch is due. Called with the lock held.
+func (p *Producer) rouse(part *partition) {
+	if part.node == nil {
+		return
+	}
+	s := p.sender(part.node)
+	if s.sleepsUntil > 0 && p.acc.due(part) < s.sleepsUntil {
+		s.sleepsUntil = 0
+		s.wake.Signal()
 	}
 }
 

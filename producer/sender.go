@@ -202,16 +202,20 @@ func (s *sender) landed(f *flight, resp kmsg.Response, err error) {
 		err = fmt.Errorf("%w: the answer to a produce request is a %T", client.ErrUnknown, resp)
 	}
 	for _, b := range f.batches {
+		part := b.part
 		if b.bytes == nil {
-			p.acc.finish(b, -1, fmt.Errorf("%s: %w: %w", b.part.subject, errEncode, b.err))
+			p.acc.finish(b, -1, fmt.Errorf("%s: %w: %w", part.subject, errEncode, b.err))
 			p.finish(b)
-			continue
+		} else {
+			base, cause := int64(-1), err
+			if err == nil && p.cfg.Acks != AcksNone {
+				base, cause = outcome(answer, b)
+			}
+			p.settle(b, base, cause)
 		}
-		base, cause := int64(-1), err
-		if err == nil && p.cfg.Acks != AcksNone {
-			base, cause = outcome(answer, b)
+		if part.node != s.node {
+			p.rouse(part) // its leader is another one by now, whose sender waits for this batch to land
 		}
-		p.settle(b, base, cause)
 	}
 	clear(f.batches)
 	f.pending = nil
