@@ -76,12 +76,12 @@ func (g *Group) newPartyClaim(p *party, part assign.Partition) *claim {
 	}
 }
 
-// awaitLease waits until this is surely a member. False: what was to be taken is not any more.
+// awaitLease waits until this is surely a member. False: what was to be taken is not any more, or the coordinator has to be found anew before, for nobody else does that.
 func (p *party) awaitLease() bool {
 	g := p.g
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for p.m.Taking() && !g.closing {
+	for p.m.Taking() && p.m.Coordinator() != "" && !g.closing {
 		if p.holds() {
 			return true
 		}
