@@ -19,13 +19,19 @@ import (
 const module = "faultline"
 
 // inside are the rooms that run in a world and on the real machine alike.
-var inside = []string{"broker", "coord", "producer", "consumer"}
+var inside = []string{"broker", "coord", "producer", "consumer", baseline}
+
+// baseline is a room of its own: a server and clients as they are, among workloads only because nobody but a benchmark wants them.
+const baseline = "workloads/baseline"
 
 // room is the first element of a package's path below the module.
 func room(path string) string {
 	rest, ok := strings.CutPrefix(path, module+"/")
 	if !ok {
 		return ""
+	}
+	if rest == baseline {
+		return baseline
 	}
 	first, _, _ := strings.Cut(rest, "/")
 	return first
@@ -38,9 +44,10 @@ var below = map[string][]string{
 	"coord":     {"sim/machine"},
 	"producer":  {"sim/machine", "broker"},
 	"consumer":  {"sim/machine", "broker", "coord"},
+	baseline:    {"sim/machine", "broker/wire"},
 	"faults":    {"sim"},
 	"scenarios": {"faults", "workloads/scenario", "sim"},
-	"workloads": {"sim", "broker", "coord", "producer", "consumer", "faults"},
+	"workloads": {"sim", "broker", "coord", "producer", "consumer", "faults", baseline},
 	"reports":   {"sim", "faults", "workloads"},
 	"cmd":       {"sim", "broker", "coord", "producer", "consumer", "faults", "workloads", "reports", "scenarios"},
 }

@@ -17,7 +17,8 @@ const (
 	onlyEpoch       int32 = 0 // of leaders that never change
 )
 
-// listOffsets finds offsets by time, and the ends of logs.
+// listOffsets finds offsets by time, and the ends of logs. A leader that does not know yet how much the one before has shown refuses what would lie at or behind the end that it
+// knows: else a reader that begins at the end would begin further back than one before it (KIP-207).
 func (c *conn) listOffsets(req *kmsg.ListOffsetsRequest) (*kmsg.ListOffsetsResponse, error) {
 	b := c.b
 	resp := kmsg.NewPtrListOffsetsResponse()
@@ -41,6 +42,12 @@ func (c *conn) listOffsets(req *kmsg.ListOffsetsRequest) (*kmsg.ListOffsetsRespo
 			}
 			if code == 0 {
 				pp.Offset, pp.Timestamp, code = b.offsetAt(p, rp.Timestamp)
+			}
+			if code == codeOffsetNotAvailable {
+				b.m.Mark("mark/broker/end-not-known-yet")
+				if req.Version < 5 {
+					code = codeLeaderNotAvailable
+				}
 			}
 			if pp.ErrorCode = code; pp.Offset >= 0 {
 				pp.LeaderEpoch = p.log.EpochAt(max(pp.Offset-1, p.log.Start()))
@@ -82,23 +89,29 @@ func (b *Broker) offsetAt(p *partition, ts int64) (offset, timestamp int64, code
 		return noOffset, -1, readCode(state.Err)
 	}
 	var err error
+	end, settled := p.latest()
 	switch {
+	case ts == tsLatest && settled:
+		return end, -1, 0
 	case ts == tsLatest:
-		return p.visible(), -1, 0
+		return noOffset, -1, codeOffsetNotAvailable
 	case ts == tsEarliest || ts == tsEarliestLocal:
 		return state.Start, -1, 0
 	case ts == tsLatestTiered:
 		return noOffset, -1, 0
 	case ts == tsMax:
-		offset, timestamp, err = newest(func(ts int64) (int64, int64, error) { return p.log.OffsetForTime(ts, p.visible()) })
+		offset, timestamp, err = newest(func(ts int64) (int64, int64, error) { return p.log.OffsetForTime(ts, end) })
 	case ts >= 0:
-		offset, timestamp, err = p.log.OffsetForTime(ts, p.visible())
+		offset, timestamp, err = p.log.OffsetForTime(ts, end)
 	default:
 		return noOffset, -1, codeUnsupportedVersion
 	}
 	if err != nil {
 		b.logFailed(p, err)
 		return noOffset, -1, readCode(err)
+	}
+	if offset < 0 && !settled {
+		return noOffset, -1, codeOffsetNotAvailable
 	}
 	return offset, timestamp, 0
 }

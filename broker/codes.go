@@ -48,6 +48,7 @@ var (
 	codeElectionNotNeeded        = kerr.ElectionNotNeeded.Code
 	codePreferredNotAvailable    = kerr.PreferredLeaderNotAvailable.Code
 	codeFencedLeaderEpoch        = kerr.FencedLeaderEpoch.Code
+	codeOffsetNotAvailable       = kerr.OffsetNotAvailable.Code
 )
 
 // appendCode is the code for an error of Log.Append. Only codeStorageError leaves open whether the records are in the log.

@@ -47,6 +47,7 @@ type Config struct {
 	MaxRequestBytes int           // a larger request closes its connection (default 100 MiB)
 	MaxFetchBytes   int           // most record bytes of one fetch response (default 55 MiB)
 	MaxFetchWait    time.Duration // longest long poll (default 5 min)
+	CopyReads       bool          // log bytes go to consumers through the broker's memory, rather than from file to socket: for measuring what zero-copy saves
 	MaxInFlight     int           // produce requests of one connection that wait for their flush (default 64); then it is read no further
 	MaxConnections  int           // default 4096; more are closed at once
 	IdleTimeout     time.Duration // a connection without a request, or blocked in a response, for this long is closed; it may take up to a tenth less (default 10 min)

@@ -3,6 +3,7 @@ package broker
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"faultline/broker/log"
 	"faultline/broker/wire"
@@ -23,11 +24,19 @@ type cut struct {
 // sendFetch writes the response: headers from memory, large spans straight from their files.
 func (c *conn) sendFetch(h wire.Header, req *kmsg.FetchRequest) error {
 	f := &c.fetch
-	c.out, f.cuts = appendFetch(c.out[:0], f.cuts[:0], h, req, f.items)
+	least := int64(copyBelow)
+	if c.b.cfg.CopyReads {
+		least = math.MaxInt64
+	}
+	c.out, f.cuts = appendFetch(c.out[:0], f.cuts[:0], h, req, f.items, least)
 	copied, sent := int64(len(c.out)), int64(0)
+	for i := range f.items {
+		copied += f.items[i].span.Len // from the file; once more with the response to the socket
+	}
 	for _, k := range f.cuts {
 		sent += k.span.Len
 	}
+	copied -= sent
 	wire.SetFrameSize(c.out, sent)
 	c.b.m.Work(machine.Work{Requests: 1, Copied: copied, Syscalls: 2 + 2*len(f.cuts)})
 	from := 0
@@ -52,9 +61,9 @@ func (c *conn) sendFetch(h wire.Header, req *kmsg.FetchRequest) error {
 	return nil
 }
 
-// appendFetch encodes a fetch response as kmsg does, but for the spans that are sent from their files. The items are in the order of
+// appendFetch encodes a fetch response as kmsg does, but for the spans of the least length, which are sent from their files. The items are in the order of
 // the request's partitions.
-func appendFetch(out []byte, cuts []cut, h wire.Header, req *kmsg.FetchRequest, items []fetchItem) ([]byte, []cut) {
+func appendFetch(out []byte, cuts []cut, h wire.Header, req *kmsg.FetchRequest, items []fetchItem, least int64) ([]byte, []cut) {
 	v := req.Version
 	e := encoder{b: wire.AppendResponseHeader(out, h.Correlation, req.Key(), req.IsFlexible()), flexible: req.IsFlexible()}
 	e.int32(0) // throttle
@@ -77,7 +86,7 @@ func appendFetch(out []byte, cuts []cut, h wire.Header, req *kmsg.FetchRequest, 
 			i++
 			begin := len(e.b)
 			e.fetchHead(v, rt.Partitions[pi].Partition, it)
-			if it.span.Len >= copyBelow {
+			if it.span.Len >= least {
 				e.bytesLength(it.span.Len)
 				cuts = append(cuts, cut{len(e.b), &it.span})
 			} else if !e.copySpan(&it.span) {

@@ -67,7 +67,7 @@ func TestFetchResponseIsWhatKmsgWouldEncode(t *testing.T) {
 			req.Topics = append(req.Topics, rt)
 			want.Topics = append(want.Topics, wt)
 		}
-		out, cuts := appendFetch([]byte{}, nil, wire.Header{Correlation: 9}, req, items)
+		out, cuts := appendFetch([]byte{}, nil, wire.Header{Correlation: 9}, req, items, copyBelow)
 		var got []byte
 		from := 0
 		sent := int64(0)
@@ -90,7 +90,7 @@ func TestFetchResponseOfAFileThatCannotBeRead(t *testing.T) {
 	rt := kmsg.NewFetchRequestTopic()
 	rt.Topic, rt.Partitions = "t", []kmsg.FetchRequestTopicPartition{{Partition: 3}}
 	req.Topics = append(req.Topics, rt)
-	out, cuts := appendFetch(nil, nil, wire.Header{}, req, []fetchItem{{span: log.Span{File: &bytesFile{bad: true}, Len: 50}}})
+	out, cuts := appendFetch(nil, nil, wire.Header{}, req, []fetchItem{{span: log.Span{File: &bytesFile{bad: true}, Len: 50}}}, copyBelow)
 	require.Empty(t, cuts)
 	var resp kmsg.FetchResponse
 	resp.Version = 12

@@ -12,6 +12,8 @@ import (
 	"faultline/broker/client"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // logBytes is what a broker's disk holds of a partition's log.
@@ -103,4 +105,46 @@ func survive(t *testing.T, seed uint64) {
 			}
 		}
 	}
+}
+
+// A new leader learns only bit by bit how much the one before had committed. Until it does it names no end, which would lie before one that was told already, though it
+// serves what it knows to be committed.
+func TestTheEndThatIsToldNeverGoesBack(t *testing.T) {
+	x := newWorld(t, 21)
+	x.start(2)
+	leader := 0
+	x.on("app", func(p *program) {
+		require.NoError(t, p.cluster.CreateTopic("t", 1, 2, client.Setting{Name: "min.insync.replicas", Value: "2"}))
+		p.mustSend("t", 0, -1, "a")
+		p.m.Sleep(2 * time.Second) // the follower hears of it
+		p.mustSend("t", 0, -1, "b")
+		end, _, err := p.cluster.Offset("t", 0, client.Latest)
+		require.NoError(t, err)
+		require.EqualValues(t, 2, end)
+		conn, err := p.cluster.Any()
+		require.NoError(t, err)
+		resp, err := conn.Request(kmsg.NewPtrMetadataRequest())
+		require.NoError(t, err)
+		leader = int(resp.(*kmsg.MetadataResponse).Topics[0].Partitions[0].Leader)
+	})
+	x.hosts[leader].Crash()
+	x.run(20 * time.Second) // the other leads, and alone it commits nothing
+	x.on("early", func(p *program) {
+		require.Equal(t, []string{"a"}, p.readAll("t", 0, 0))
+		_, _, err := p.cluster.Offset("t", 0, client.Latest)
+		require.ErrorIs(t, err, kerr.OffsetNotAvailable)
+		_, _, err = p.cluster.Offset("t", 0, p.m.Now().UnixMilli())
+		require.ErrorIs(t, err, kerr.OffsetNotAvailable, "there may be such a record behind the end that it knows")
+		first, _, err := p.cluster.Offset("t", 0, 0)
+		require.NoError(t, err)
+		require.EqualValues(t, 0, first)
+	})
+	x.boot(leader)
+	x.run(10 * time.Second)
+	x.on("late", func(p *program) {
+		end, _, err := p.cluster.Offset("t", 0, client.Latest)
+		require.NoError(t, err)
+		require.EqualValues(t, 2, end)
+		require.Equal(t, []string{"a", "b"}, p.readAll("t", 0, 0))
+	})
 }

@@ -122,6 +122,16 @@ func (p *partition) visible() int64 {
 	return p.hw
 }
 
+// latest is visible, and whether no leader before can have told more (KIP-207).
+func (p *partition) latest() (offset int64, settled bool) {
+	if !p.replicated {
+		return p.log.Visible(), true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hw, p.leader == nil || p.leader.Settled()
+}
+
 // keepFrom is the offset from which on retention deletes nothing.
 func (p *partition) keepFrom() int64 {
 	if !p.replicated {

@@ -2,9 +2,11 @@ package broker_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"faultline/broker"
 	"faultline/broker/client"
 
 	"github.com/stretchr/testify/require"
@@ -429,4 +431,24 @@ func TestTopicDeletedWhileItsBrokerWasDown(t *testing.T) {
 			require.Empty(t, p.readAll("again", i, 0))
 		}
 	})
+}
+
+// Copied or not, consumers get the same.
+func TestReadsThroughMemory(t *testing.T) {
+	for _, copied := range []bool{false, true} {
+		x := newWorld(t, 7)
+		x.config = func(c *broker.Config) { c.CopyReads = copied }
+		points := x.c.CountPassages()
+		x.start(1)
+		var want []string
+		x.on("app", func(p *program) {
+			p.create("t", 1)
+			for i := range 60 {
+				want = append(want, strings.Repeat(fmt.Sprint(i), 500))
+				p.mustSend("t", 0, -1, want[i])
+			}
+			require.Equal(t, want, p.readAll("t", 0, 0))
+		})
+		require.Equal(t, !copied, points["mark/broker/fetch-sends-file"] != nil)
+	}
 }

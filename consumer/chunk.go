@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"faultline/broker/record"
+	"faultline/sim/machine"
 )
 
 // chunk is what one fetch brought of one partition: whole batches whose CRC is right.
@@ -51,6 +52,7 @@ func newChunk(cur *cursor, from, below int64, p []byte) (*chunk, error) {
 
 // reader walks the records of a chunk.
 type reader struct {
+	work  machine.Work // decompression that nobody was charged for yet
 	it    record.Iterator
 	chunk *chunk
 	head  []byte // the batches from the one on that it is in
@@ -86,5 +88,16 @@ func (r *reader) next() (bool, error) {
 		}
 		r.it.Reset(b)
 		r.batch = true
+		if n := r.it.Inflated(); n > 0 {
+			r.work.Inflated, r.work.Codec = r.work.Inflated+n, int8(b.Codec())
+		}
+	}
+}
+
+// charge has the machine do what decompression cost.
+func (r *reader) charge(m machine.Machine) {
+	if r.work.Inflated > 0 {
+		m.Work(r.work)
+		r.work = machine.Work{}
 	}
 }

@@ -23,6 +23,7 @@ type claim struct {
 	gone       bool          // given up or lost. Group.mu
 	fetcher    *fetcher      // who reads it; nil: nobody does yet. Group.mu
 	paused     atomic.Bool   // the application wants nothing of it now
+	aside      []*chunk      // what waits meanwhile, in order. Group.mu
 	cursor     *cursor       // Group.mu
 	position   int64         // next offset to fetch; -1: to be looked up. Group.mu
 	outOfRange int64         // with position -1: the position that proved out of range, -1 when there was none. Group.mu
@@ -197,6 +198,7 @@ func (g *Group) revoke(c *claim) {
 	c.gone = true
 	c.cursor.live.Store(false)
 	g.trace(machine.ConsumerReleased, c.subject, 0)
+	c.aside = nil
 	c.stream.purge()
 }
 

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	broker "faultline/broker/client"
 	"faultline/sim/machine"
 )
 
@@ -143,44 +142,13 @@ func (g *Group) Seek(topic string, partition int32, offset int64) error {
 	c.cursor = newCursor(c, offset)
 	c.cursor.rewind.Store(true)
 	c.position, c.notBefore, c.failures = offset, 0, 0
+	c.aside = nil
 	c.stream.purge()
 	g.touch()
 	conn := g.refetch(c)
 	g.mu.Unlock()
 	if conn != nil {
 		conn.Close() // a long poll may be waiting for the old position
-	}
-	return nil
-}
-
-// Pause has nothing of a partition handed over until Resume; what is queued of it is kept. A claim of the partition that comes later is not paused. ErrNotOwner, ErrClosed.
-func (g *Group) Pause(topic string, partition int32) error { return g.pauseOr(topic, partition, true) }
-
-// Resume ends a Pause. ErrNotOwner, ErrClosed.
-func (g *Group) Resume(topic string, partition int32) error {
-	return g.pauseOr(topic, partition, false)
-}
-
-func (g *Group) pauseOr(topic string, partition int32, pause bool) error {
-	g.mu.Lock()
-	if g.closing {
-		g.mu.Unlock()
-		return ErrClosed
-	}
-	c := g.find(topic, partition)
-	if c == nil {
-		g.mu.Unlock()
-		return fmt.Errorf("pause or resume %s/%d: %w", topic, partition, ErrNotOwner)
-	}
-	c.paused.Store(pause)
-	var conn *broker.Conn
-	if !pause {
-		c.stream.more.Broadcast()
-		conn = g.refetch(c)
-	}
-	g.mu.Unlock()
-	if conn != nil {
-		conn.Close() // a long poll may be waiting without it
 	}
 	return nil
 }

@@ -32,7 +32,6 @@ type party struct {
 	grown   machine.Cond // the end
 	control *broker.Conn // joins, syncs
 	steady  *broker.Conn // heartbeats, offsets, the rest
-	counts  map[string]int32
 	ended   bool
 	// parted waits for the end of a commit under way. That must not go on trying: only who waits here looks for the coordinator.
 	parted bool
@@ -55,7 +54,6 @@ func (g *Group) newParty() *party {
 		beating: g.m.NewCond("consumer/heartbeat", g.mu),
 		lost:    g.m.NewCond("consumer/locate", g.mu),
 		grown:   g.m.NewCond("consumer/watch", g.mu),
-		counts:  map[string]int32{},
 		asked:   -1,
 	}
 }
@@ -260,8 +258,7 @@ func (p *party) plan() {
 		missing -= int32(len(share.Partitions))
 	}
 	g.mu.Lock()
-	p.counts = counts
-	p.m.Planned(plan, missing == 0)
+	p.m.Planned(plan, counts, missing == 0)
 	g.mu.Unlock()
 }
 
@@ -404,7 +401,7 @@ func (p *party) watch() {
 		if !p.m.Leads() || p.ended {
 			continue
 		}
-		counts := p.counts
+		counts := p.m.Divided()
 		for _, t := range sortedTopics(counts) {
 			g.mu.Unlock()
 			n, err := p.partitions(t)

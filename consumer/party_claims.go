@@ -46,6 +46,9 @@ func (p *party) take(partitions []assign.Partition) {
 	g.claims = append(slices.Clone(g.claims), claims...)
 	slices.SortFunc(g.claims, func(a, b *claim) int { return a.place().Compare(b.place()) })
 	p.m.Took(partitions)
+	if p.m.Leads() {
+		p.grown.Signal() // the plan may be older than this process
+	}
 	p.changed()
 	if f := g.cfg.Listener.Assigned; f != nil && len(partitions) > 0 {
 		g.mu.Unlock()

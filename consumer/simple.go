@@ -116,6 +116,7 @@ func (r *Reader) Next() (Message, error) {
 	for {
 		if r.records.chunk != nil {
 			ok, err := r.records.next()
+			r.records.charge(r.s.m)
 			if err != nil {
 				return Message{}, &CorruptError{r.topic, r.partition, r.position, err}
 			}

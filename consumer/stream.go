@@ -57,6 +57,7 @@ func (s *Stream) Next() (Message, error) {
 		c := cur.claim
 		if !s.ready {
 			ok, err := s.reader.next()
+			s.reader.charge(g.m)
 			if err != nil && cur.live.Load() {
 				return Message{}, &CorruptError{c.topic, c.partition, max(s.reader.chunk.from, cur.processed.Load()), err}
 			}
@@ -97,7 +98,7 @@ func (s *Stream) Next() (Message, error) {
 			g.m.Mark("mark/consumer/claim-ended-in-mid-chunk")
 			s.drop()
 		case paused:
-			s.setAside()
+			s.putBack()
 		case !c.bond.renew():
 			g.m.Mark("mark/consumer/hand-over-waits-for-lease")
 			if err := s.awaitLease(cur); err != nil {
@@ -121,7 +122,6 @@ func (s *Stream) take() error {
 		s.busy = false
 		g.touch()
 	}
-	next := -1
 	for {
 		if g.closing || g.failed != nil {
 			err := g.failed
@@ -131,21 +131,16 @@ func (s *Stream) take() error {
 			}
 			return err
 		}
-		if next = s.next(); next >= 0 {
+		if len(s.queue) > 0 {
 			break
 		}
 		s.more.Wait()
 	}
 	full := s.full()
-	ch := s.queue[next]
-	if next == 0 {
-		s.queue[0] = nil
-		s.queue = s.queue[1:]
-	} else {
-		s.queue = slices.Delete(s.queue, next, next+1)
-	}
-	s.records -= ch.records
-	s.bytes -= len(ch.rest)
+	ch := s.queue[0]
+	s.queue[0] = nil
+	s.queue = s.queue[1:]
+	s.count(ch, -1)
 	s.busy = true
 	g.touch()
 	if full && !s.full() {
@@ -155,27 +150,6 @@ func (s *Stream) take() error {
 	s.reader.chunk = ch
 	g.m.Work(machine.Work{Records: ch.records, Copied: int64(len(ch.rest))})
 	return nil
-}
-
-// next is the place in the queue of the first chunk that may be handed over, -1: there is none. Called with the lock held.
-func (s *Stream) next() int {
-	return slices.IndexFunc(s.queue, func(ch *chunk) bool { return !ch.cursor.claim.paused.Load() })
-}
-
-// setAside puts what is left of the current chunk back to the front of the queue, because its partition is paused.
-func (s *Stream) setAside() {
-	ch := s.reader.chunk
-	ch.rest, ch.from = s.reader.head, s.reader.it.Record.Offset
-	s.drop()
-	g := s.g
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !ch.cursor.live.Load() {
-		return
-	}
-	s.queue = slices.Insert(s.queue, 0, ch)
-	s.records += ch.records
-	s.bytes += len(ch.rest)
 }
 
 // clear commits the records below next before they are handed over.
@@ -222,31 +196,42 @@ func (s *Stream) full() bool {
 
 // push queues a chunk. Called with the lock held.
 func (s *Stream) push(ch *chunk) {
+	if c := ch.cursor.claim; c.paused.Load() {
+		c.aside = append(c.aside, ch)
+		return
+	}
 	s.queue = append(s.queue, ch)
-	s.records += ch.records
-	s.bytes += len(ch.rest)
+	s.count(ch, 1)
 	s.more.Signal()
+}
+
+// count notes that a chunk came into the queue (by 1) or left it (by -1).
+func (s *Stream) count(ch *chunk, by int) {
+	s.records += by * ch.records
+	s.bytes += by * len(ch.rest)
 }
 
 // purge drops chunks whose cursor is no longer live. Called with the lock held.
 func (s *Stream) purge() {
-	full := s.full()
-	kept := s.queue[:0]
-	for _, ch := range s.queue {
-		if ch.cursor.live.Load() {
-			kept = append(kept, ch)
-		} else {
-			s.records -= ch.records
-			s.bytes -= len(ch.rest)
-		}
-	}
-	if len(kept) < len(s.queue) {
+	before := len(s.queue)
+	s.keep(func(ch *chunk) bool { return ch.cursor.live.Load() })
+	if len(s.queue) < before {
 		s.g.m.Mark("mark/consumer/queued-dropped")
 	}
-	clear(s.queue[len(kept):])
-	s.queue = kept
+	s.more.Broadcast()
+}
+
+// keep takes the chunks out of the queue that are not wanted in it. Called with the lock held.
+func (s *Stream) keep(wanted func(*chunk) bool) {
+	full := s.full()
+	s.queue = slices.DeleteFunc(s.queue, func(ch *chunk) bool {
+		if wanted(ch) {
+			return false
+		}
+		s.count(ch, -1)
+		return true
+	})
 	if full && !s.full() {
 		s.g.room()
 	}
-	s.more.Broadcast()
 }

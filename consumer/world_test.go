@@ -156,7 +156,8 @@ func (x *world) coordUp() {
 
 func (x *world) brokerUp(i int) {
 	x.brokers[i].Boot(func(m machine.Machine) error {
-		return broker.Run(m, broker.Config{ID: int32(i), Port: 9092, Coord: []string{"zk:2181"}, SessionTimeout: x.session, Log: x.log, RetentionInterval: time.Second})
+		return broker.Run(m, broker.Config{ID: int32(i), Port: 9092, Coord: []string{"zk:2181"}, SessionTimeout: x.session, Log: x.log, RetentionInterval: time.Second,
+			OffsetsPartitions: 4, MinGroupSession: time.Second, GroupDelay: -1})
 	})
 }
 

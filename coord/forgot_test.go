@@ -55,3 +55,31 @@ func TestAServerThatLostItsDiskDoesNotGoOn(t *testing.T) {
 		require.ErrorContains(t, why[robbed.Name()], "does not have what it acknowledged", "seed %d", seed)
 	}
 }
+
+// Two of three lost their disks, which is more than an ensemble survives. They may elect one of themselves; it ends, too, when it hears of the third what it does not have.
+func TestServersThatLostTheirDisksDoNotLead(t *testing.T) {
+	for seed := range uint64(10) {
+		x := newWorldOf(t, sim.Config{Seed: seed}, 3)
+		why := map[string]error{}
+		x.c.OnExit = func(c *virtual.Computer, err error) { why[c.Name()] = err }
+		x.up()
+		x.on("a", client.Config{SessionTimeout: 4 * time.Second}, func(m machine.Machine, c *client.Client) {
+			for i := range 20 {
+				_, _ = c.Create(fmt.Sprint("/n", i), nil, client.Persistent)
+			}
+			m.Sleep(time.Hour)
+		})
+		x.w.At(5*time.Second, func() {
+			for i := range 2 {
+				x.servers[i].PowerLoss()
+				x.servers[i].ReplaceDisk()
+				x.start(i)
+			}
+		})
+		x.run(60 * time.Second)
+		require.NotEmpty(t, why, "seed %d", seed)
+		for name, err := range why {
+			require.ErrorContains(t, err, "does not have what it acknowledged", "seed %d, %s", seed, name)
+		}
+	}
+}

@@ -147,13 +147,17 @@ func (s *Server) receive(m *raftpb.Message) error {
 				return err
 			}
 		}
+	case raftpb.MsgAppResp:
+		if err := s.forgot(m); err != nil {
+			return err
+		}
 	}
 	// An error says that the message is of no use here: it is lost, as messages may be.
 	_ = s.raft().Step(m)
 	return nil
 }
 
-// forgot tells, by what the leader counts on, that this server does not have what it once acknowledged: its disk was replaced, restored or decayed, and who knows what else it promised. It may not
+// forgot tells, by what the leader counts on, or a follower has, that this server does not have what it once acknowledged: its disk was replaced, restored or decayed, and who knows what else it promised. It may not
 // take part any more (and the library takes it for a bug of its own and panics): somebody must look.
 func (s *Server) forgot(m *raftpb.Message) error {
 	lost := func(what string, args ...any) error {
@@ -163,6 +167,10 @@ func (s *Server) forgot(m *raftpb.Message) error {
 	case raftpb.MsgHeartbeat:
 		if m.GetCommit() > s.log.last() {
 			return lost("server %d counts on entries up to %d, the last one here is %d", m.GetFrom(), m.GetCommit(), s.log.last())
+		}
+	case raftpb.MsgAppResp: // a leader who lost its disk was elected by others who lost theirs
+		if s.leading && m.GetTerm() == s.hard.term && !m.GetReject() && m.GetIndex() > s.log.last() {
+			return lost("server %d counts on entries up to %d, the last one here is %d", m.GetFrom(), m.GetIndex(), s.log.last())
 		}
 	case raftpb.MsgApp:
 		for _, e := range m.GetEntries() {

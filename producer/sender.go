@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"faultline/broker/client"
+	"faultline/broker/record"
 	"faultline/sim/machine"
 )
 
@@ -103,7 +104,7 @@ func (s *sender) launch(f *flight) error {
 	p := s.p
 	req := f.req
 	req.Topics = req.Topics[:0]
-	records, size := 0, 0
+	records, size, packed := 0, 0, 0
 	for _, b := range f.batches {
 		encoded := b.bytes != nil
 		bytes, err := b.encode()
@@ -114,13 +115,16 @@ func (s *sender) launch(f *flight) error {
 		if !encoded {
 			records += b.builder.Count()
 			size += len(bytes)
+			if p.cfg.Compression != record.None {
+				packed += b.builder.Size()
+			}
 		}
 		addBatch(req, b.part, bytes)
 	}
 	if len(req.Topics) == 0 {
 		return notSent(errEncode)
 	}
-	p.m.Work(machine.Work{Requests: 1, Records: records, Copied: int64(size), Summed: int64(size)})
+	p.m.Work(machine.Work{Requests: 1, Records: records, Copied: int64(size), Summed: int64(size), Packed: int64(packed), Codec: int8(p.cfg.Compression)})
 	if p.m.Failpoint("fault/producer/send") {
 		return notSent(errMisfortune)
 	}

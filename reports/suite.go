@@ -2,7 +2,6 @@ package reports
 
 import (
 	"fmt"
-	"strconv"
 
 	"faultline/workloads/bench"
 )
@@ -28,9 +27,9 @@ func Curves(o *bench.Outcome) []*Curve {
 				}
 				for k := range o.Curves[i].Points {
 					p := &o.Curves[i].Points[k]
-					x, err := strconv.ParseFloat(p.Value, 64)
+					x, isNumber := bench.Number(p.Value)
 					f, ok := p.Figure(metric)
-					if err == nil && ok {
+					if isNumber && ok {
 						s.Points = append(s.Points, Point{X: x, Y: f.Median, Low: f.Low, High: f.High})
 					}
 				}

@@ -22,6 +22,8 @@ func spoken(req kmsg.Request) versions {
 			return versions{15, 17} // topics by id; a replica tells its incarnation
 		}
 		return versions{4, 12}
+	case *kmsg.OffsetCommitRequest, *kmsg.OffsetFetchRequest:
+		return versions{0, min(9, req.MaxVersion())} // topics by name
 	case *kmsg.ListOffsetsRequest:
 		return versions{1, req.MaxVersion()} // one offset and its timestamp
 	}

@@ -37,7 +37,11 @@ func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 		return Appended{}, err
 	}
 	size := int64(len(batches))
-	l.m.Work(machine.Work{Records: records, Copied: size, Summed: size})
+	work := machine.Work{Records: records, Copied: size, Summed: size}
+	if o.Copy {
+		work.Records = 0 // their leader looked at them
+	}
+	l.m.Work(work)
 
 	l.appending.Lock()
 	defer l.appending.Unlock()
@@ -128,6 +132,9 @@ func (l *Log) place(batches []byte, base int64, o AppendOptions) (next, newest i
 			}
 		} else {
 			err = l.validator.Validate(&b)
+			if n := l.validator.Inflated(); n > 0 {
+				l.m.Work(machine.Work{Inflated: n, Codec: int8(b.Codec())})
+			}
 		}
 		if err != nil {
 			return 0, 0, fmt.Errorf("log %s: append: %w", l.subject, err)

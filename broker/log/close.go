@@ -112,8 +112,16 @@ func RemoveDeleted(d machine.Disk, parent string) error {
 	if err != nil {
 		return fmt.Errorf("remove deleted logs: %w", err)
 	}
+	settled := false
 	for _, info := range list {
 		if info.IsDir && strings.HasSuffix(info.Name, DeletedSuffix) {
+			// The process that gave it this name may have crashed right then: a power loss must not bring back the old name with a part of the files.
+			if !settled {
+				if err := d.SyncDir(parent); err != nil {
+					return fmt.Errorf("remove deleted log %s: %w", info.Name, err)
+				}
+				settled = true
+			}
 			if err := removeAll(d, path.Join(parent, info.Name)); err != nil {
 				return fmt.Errorf("remove deleted log %s: %w", info.Name, err)
 			}

@@ -122,7 +122,7 @@ func (m *table) drawCompact(rt *rapid.T) {
 	after := m.readAll()
 	tail := func(list []put) []put {
 		i, _ := slices.BinarySearchFunc(list, below, func(p put, o int64) int { return int(p.offset - o) })
-		return list[i:]
+		return append([]put{}, list[i:]...)
 	}
 	require.Equal(m.t, tail(before), tail(after), "what is not below %d", below)
 }

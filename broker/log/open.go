@@ -52,6 +52,13 @@ func (l *Log) open(clean bool) (trusted bool, err error) {
 	if err := l.makeDir(); err != nil {
 		return false, err
 	}
+	if !clean {
+		// What a process did right before it crashed may be in the page cache only, the name of its last checkpoint as well. Nothing may go because of a file that may be gone itself after
+		// a power loss.
+		if err := l.disk.SyncDir(l.dir); err != nil {
+			return false, err
+		}
+	}
 	c, known, err := l.loadCheckpoint()
 	if err != nil {
 		return false, err

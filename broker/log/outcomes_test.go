@@ -3,6 +3,7 @@ package log
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ import (
 )
 
 // TestRecoveryOfEveryDisk runs testdata/outcomes/*: short stories of one log in the verbs of TestScripts, a line each. The power may fail at any moment of a story, and
-// again at any moment of the recovery that follows ("flush fails" is one whose fsync fails); the test takes every disk that may be left at each of them (disk.Model.Outcomes), opens the log on it, and holds that
+// (from=V: not before the line with that verb), again at any moment of the recovery that follows ("flush fails" is one whose fsync fails, "retain crash=D", and so compact and delete, one whose process crashes so much later); the test takes every disk that may be left at each of them (disk.Model.Outcomes), opens the log on it, and holds that
 //
 //   - it opens, and passes CheckDir: the indexes agree with a scan of the log;
 //   - it is a prefix of what was appended, from its start on, that has everything that had become visible, or everything that an earlier recovery had found and shown;
@@ -99,6 +100,9 @@ func (c *crashes) line(text string) {
 func (c *crashes) show() string {
 	var b strings.Builder
 	for i, line := range c.lines {
+		if len(c.logs[i]) == 0 {
+			continue
+		}
 		logs := make([]string, 0, len(c.logs[i]))
 		for l := range c.logs[i] {
 			logs = append(logs, l)
@@ -134,9 +138,12 @@ func (c *crashes) tell(d *datadriven.TestData) {
 			}
 		}
 	}
+	var from string
+	quiet := d.MaybeScanArgs(c.t, "from", &from)
 	left := func() {
-		learn()
-		c.left(r.c.Disk(), k)
+		if learn(); !quiet {
+			c.left(r.c.Disk(), k)
+		}
 	}
 	r.onDisk = func(op string) {
 		if undoable(op) {
@@ -147,13 +154,27 @@ func (c *crashes) tell(d *datadriven.TestData) {
 	require.NoError(c.t, r.open(false))
 	for line := range strings.Lines(d.Input) {
 		c.line(strings.TrimSpace(line))
-		left()
 		verb := &datadriven.TestData{Pos: d.Pos}
 		words := strings.Fields(line)
 		verb.Cmd = words[0]
+		quiet = quiet && verb.Cmd != from
 		for _, w := range words[1:] {
 			key, value, _ := strings.Cut(w, "=")
 			verb.CmdArgs = append(verb.CmdArgs, datadriven.CmdArg{Key: key, Vals: []string{value}})
+		}
+		left()
+		if verb.Cmd == "delete" {
+			k = knowledge{whole: k.visible}
+		}
+		if stop := duration(c.t, verb, "crash"); stop > 0 {
+			l := r.log
+			r.c.Go(verb.Cmd, func() {
+				_ = map[string]func() error{"retain": func() error { return l.Retain(math.MaxInt64) }, "compact": func() error { return l.Compact(math.MaxInt64) }, "delete": l.Delete}[verb.Cmd]()
+			})
+			r.pass(stop)
+			r.crash()
+			left()
+			continue
 		}
 		switch verb.Cmd {
 		case "append":
@@ -181,9 +202,8 @@ func (c *crashes) tell(d *datadriven.TestData) {
 			}
 			require.Equal(c.t, want, runVerb(c.t, r, verb), line)
 			r.c.Disk().HealAll()
-		case "delete":
-			k = knowledge{whole: k.visible}
-			fallthrough
+		case "remove-deleted":
+			require.NoError(c.t, r.do(func() error { return RemoveDeleted(r.m.Disk(), "data") }))
 		default:
 			require.Equal(c.t, "ok", runVerb(c.t, r, verb), line)
 		}

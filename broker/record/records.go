@@ -65,6 +65,14 @@ func (it *Iterator) Reset(b Batch) {
 	}
 }
 
+// Inflated is how many bytes Reset decompressed the batch to, 0: it was not compressed.
+func (it *Iterator) Inflated() int64 {
+	if it.head.Codec() == None {
+		return 0
+	}
+	return int64(len(it.mem))
+}
+
 // Next moves to the next record. False: no more, or an error.
 func (it *Iterator) Next() bool {
 	if it.err != nil || it.index == it.head.Count {

@@ -12,6 +12,9 @@ type Validator struct {
 	it Iterator
 }
 
+// Inflated is how many bytes the batch that was checked last was decompressed to, 0: it was not compressed.
+func (v *Validator) Inflated() int64 { return v.it.Inflated() }
+
 // Validate checks one batch from a client as a broker must before it writes it: the CRC, that it has records, that their number, offsets and lengths are what
 // the header says, and that it claims nothing that only a broker may (control records, append time). Compressed records are inflated and checked the same way.
 //

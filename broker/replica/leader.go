@@ -45,6 +45,9 @@ func Lead(self int32, replicas []int32, s State, least int, end, hw int64, now t
 // HW is the high watermark.
 func (l *Leader) HW() int64 { return l.hw }
 
+// Settled tells whether the HW has got as far as anything that an earlier leader can have told.
+func (l *Leader) Settled() bool { return l.hw >= l.begin }
+
 // State is the registry's entry as the leader knows it.
 func (l *Leader) State() *State { return &l.state }
 

@@ -206,7 +206,11 @@ func (s *script) status(what string, moved bool) {
 	if !l.Enough() {
 		enough = ", too few for acks=all"
 	}
-	s.say("%s: high watermark %d, in sync %s, eligible %s%s", what, l.HW(), show(l.State().ISR), show(l.State().ELR), enough)
+	less := ""
+	if !l.Settled() {
+		less = ", less than may have been told"
+	}
+	s.say("%s: high watermark %d%s, in sync %s, eligible %s%s", what, l.HW(), less, show(l.State().ISR), show(l.State().ELR), enough)
 }
 
 func (s *script) logStep(t *testing.T, plain []string, named map[string]string) {

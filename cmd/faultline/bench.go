@@ -22,14 +22,20 @@ func benchCommand() *cobra.Command {
 		out     string
 		seeds   string
 		json    bool
+		real    realFlags
 	)
 	c := &cobra.Command{
 		Use:   "bench [SUITE]",
-		Short: "Measure throughput on simulated hardware and draw it",
+		Short: "Measure throughput on simulated hardware, or on this machine, and draw it",
 		Long: `Measure throughput on simulated hardware and draw it: SUITE.png, SUITE.svg and SUITE.csv. The same seeds, profile and build give the same bytes.
-Without a suite, list suites and profiles.`,
-		Example: "  faultline bench producer-batch --out out/bench",
-		Args:    cobra.MaximumNArgs(1),
+Without a suite, list suites and profiles.
+
+With --real the same servers and clients run on this machine, and the prediction of the profile is put beside what was measured; "faultline calibrate" makes the
+profile of this machine. With --against the same load is put on a system that runs already.`,
+		Example: `  faultline bench producer-batch --out out/bench
+  faultline bench producer-batch --real --profile ./this-machine.yaml
+  faultline bench producer-batch --real --against kafka://127.0.0.1:9092`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return listSuites(cmd.OutOrStdout())
@@ -37,6 +43,9 @@ Without a suite, list suites and profiles.`,
 			suite, err := bench.LoadSuite(args[0])
 			if err != nil {
 				return err
+			}
+			if profile == "" {
+				profile = suite.Profile
 			}
 			p, err := bench.LoadProfile(profile)
 			if err != nil {
@@ -49,12 +58,20 @@ Without a suite, list suites and profiles.`,
 			if err := os.MkdirAll(out, 0o755); err != nil {
 				return fmt.Errorf("--out: %w", err)
 			}
+			if real.real || len(real.against) > 0 {
+				if !cmd.Flags().Changed("seeds") {
+					list = []uint64{1, 2, 3}
+				}
+				return real.run(cmd.OutOrStdout(), suite, p, list, out, json)
+			}
 			return runSuite(cmd.OutOrStdout(), suite, p, list, out, json)
 		},
 	}
-	c.Flags().StringVar(&profile, "profile", "virtio-2026", "hardware profile")
+	c.AddCommand(planCommand())
+	c.Flags().StringVar(&profile, "profile", "", "hardware profile: one that ships, or the path of a file (default: the suite's)")
 	c.Flags().StringVar(&out, "out", "out/bench", "folder for pictures and data")
-	c.Flags().StringVar(&seeds, "seeds", "1", "seeds: the repetitions of each point")
+	c.Flags().StringVar(&seeds, "seeds", "1", "seeds: the repetitions of each point; on this machine 1..3 unless given")
+	real.register(c)
 	c.Flags().BoolVar(&json, "json", false, "print one JSON object a point")
 	return c
 }
@@ -99,8 +116,11 @@ func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, out
 	defer release()
 	total := len(s.Series) * len(s.Sweep.Values)
 	bar := newProgress(total, json)
-	system := bench.Simulated()
 	arm := func(c *bench.Cell, seed uint64, stop func() bool) (*bench.Result, error) {
+		system, err := bench.SystemOf(c)
+		if err != nil {
+			return nil, err
+		}
 		return bench.Simulate(c, system, p, seed, stop)
 	}
 	ready := 0
@@ -109,7 +129,7 @@ func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, out
 		ready++
 		bar.add(1)
 		if json && failed == nil {
-			failed = printFigures(w, s, p, c, pt)
+			failed = printFigures(w, s, p.Name, c, pt)
 		}
 	})
 	bar.finish()
@@ -129,10 +149,21 @@ func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, out
 			return err
 		}
 	}
+	if err := writePictures(w, o, out, json); err != nil {
+		return err
+	}
+	if cut {
+		return exit(exitInterrupted)
+	}
+	return nil
+}
+
+// writePictures writes an outcome's pictures and their data into a folder.
+func writePictures(w io.Writer, o *bench.Outcome, out string, json bool) error {
 	for i, curve := range reports.Curves(o) {
-		base := filepath.Join(out, s.Name)
+		base := filepath.Join(out, o.Suite.Name)
 		if i > 0 {
-			base += "-" + s.Pictures[i].Y
+			base += "-" + o.Suite.Pictures[i].Y
 		}
 		for _, format := range []string{"png", "svg"} {
 			if err := writeFile(base+"."+format, func(w io.Writer) error { return curve.WritePicture(w, format) }); err != nil {
@@ -146,20 +177,17 @@ func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, out
 			fmt.Fprintf(w, "wrote %s.png, .svg, .csv\n", base)
 		}
 	}
-	if cut {
-		return exit(exitInterrupted)
-	}
 	return nil
 }
 
 // printFigures prints what was measured of a point, an object a line.
-func printFigures(w io.Writer, s *bench.Suite, p *bench.Profile, c *bench.Curve, pt *bench.Point) error {
+func printFigures(w io.Writer, s *bench.Suite, profile string, c *bench.Curve, pt *bench.Point) error {
 	for _, m := range bench.Metrics {
 		f, ok := pt.Figure(m.Name)
 		if !ok {
 			continue
 		}
-		if err := reports.WriteJSON(w, point{s.Name, p.Name, c.Name, pt.Value, s.Sweep.Unit, m.Name, m.Unit, f.Median, f.Low, f.High}); err != nil {
+		if err := reports.WriteJSON(w, point{s.Name, profile, c.Name, pt.Value, s.Sweep.Unit, m.Name, m.Unit, f.Median, f.Low, f.High}); err != nil {
 			return err
 		}
 	}

@@ -81,11 +81,12 @@ type Member struct {
 	leads, skip bool
 	members     []assign.Member
 	plan        []kmsg.SyncGroupRequestGroupAssignment
+	divided     map[string]int32 // as leader: how many partitions of each topic the plan of this generation is for; nil: not known
 
 	target []assign.Partition // what it was given
 	said   []assign.Partition // what it told the group that it owns, in its last join
 	shrank bool               // some of that went to nobody, because it had it
-	// rest: as leader, this one left partitions to nobody, because they had an owner; or it cannot know whether an earlier leader did. Who had them joins again when it has given them up. A static one that
+	// rest: as leader, this one left partitions to nobody, because they had an owner; or it cannot know whether an earlier leader did, or what that one's plan was for. Who had them joins again when it has given them up. A static one that
 	// restarted meanwhile does not know that it should: then the leader sees to it, at followUp (0: there is nothing to follow up).
 	rest     bool
 	followUp time.Duration
@@ -122,6 +123,9 @@ func (m *Member) Coordinator() string { return m.coordinator }
 
 // Leads tells whether the member leads its generation, and so must see to it that new partitions are given to somebody.
 func (m *Member) Leads() bool { return m.leads && m.stage == in }
+
+// Divided is how many partitions of each topic the plan of the generation that it leads is for. Topics with more have partitions that nobody owns: then it must join again.
+func (m *Member) Divided() map[string]int32 { return m.divided }
 
 // Owned is what the member took, sorted.
 func (m *Member) Owned() []assign.Partition { return m.owned }

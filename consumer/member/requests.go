@@ -97,7 +97,7 @@ func (m *Member) Joined(now time.Duration, r *kmsg.JoinGroupResponse, err error)
 	m.stage, m.rejoin = joined, false
 	m.provedUnsynced(m.sent)
 	m.asking = false
-	m.members = nil
+	m.members, m.divided = nil, nil
 	if m.leads {
 		if m.members, err = a.Members(r.Members); err != nil {
 			m.fatal(err)
@@ -121,10 +121,16 @@ func (m *Member) giveUpAll() {
 // Members are those for whom the leader has to plan, with the assignor that the group chose.
 func (m *Member) Members() ([]assign.Member, *assign.Assignor) { return m.members, m.protocol }
 
-// Planned gives the leader's plan. whole: it gives every partition to somebody.
-func (m *Member) Planned(plan assign.Plan, whole bool) {
-	if m.stage == joined {
-		m.plan, m.rest = plan.Encode(), !whole
+// Planned gives the leader's plan, which divides so many partitions of each topic. whole: it gives every one to somebody.
+func (m *Member) Planned(plan assign.Plan, counts map[string]int32, whole bool) {
+	if m.stage != joined {
+		return
+	}
+	m.plan, m.divided, m.rest = plan.Encode(), counts, !whole
+	for i := range m.plan {
+		if a := &m.plan[i]; a.MemberID == m.id {
+			a.MemberAssignment = assign.Note(a.MemberAssignment, counts)
+		}
 	}
 }
 
@@ -164,6 +170,11 @@ func (m *Member) Synced(now time.Duration, r *kmsg.SyncGroupResponse, err error)
 	m.target, m.stage, m.known = target, synced, true
 	m.shrank = m.cooperative && len(without(m.said, target)) > 0
 	m.plan, m.members = nil, nil
+	if m.leads && m.skip { // the plan is that of its process before it
+		known := false
+		m.divided, known = assign.Noted(r.MemberAssignment)
+		m.rest = m.rest || !known
+	}
 	return true
 }
 

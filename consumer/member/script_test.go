@@ -24,13 +24,15 @@ import (
 //	next                                 what it wants to do
 //	found [ADDRESS]                      the answer to find: the coordinator's address; without one, nobody could tell
 //	joined GENERATION [leads] [skip]     the answer to a join sent now, or since "send join"
-//	synced PARTITION,...                 the answer to a sync, likewise
+//	synced PARTITION,... [t=4]           the answer to a sync, likewise; with the note of a leader whose plan was for so many partitions
+//	divided                              what it knows of how many partitions the plan that it leads is for
 //	send join | sync | heartbeat         it is sent, and answered later
 //	beaten                               the answer to the heartbeat sent last
 //	took | gave                          what it was asked to take or give up is done
 //	joined, synced, beaten, answered ERROR, or "lost" for no answer at all
 //	away | back | left
-//	planned [part]                       part: something was left to nobody
+//	planned [part] [t=4]                 part: something was left to nobody; for so many partitions
+//	grew                                 a topic that it planned for has more partitions now
 //	wait 5s
 //
 // Every line of output ends with how long the member is surely one.
@@ -144,7 +146,7 @@ func (s *script) step(t *testing.T, f []string) {
 	case "joined":
 		s.joined(t, f[1:], code, lost)
 	case "planned":
-		s.m.Planned(assign.Plan{{Member: s.m.ID()}}, arg != "part")
+		s.m.Planned(assign.Plan{{Member: s.m.ID()}}, counts(f[1:]), arg != "part")
 	case "synced":
 		if !s.sent {
 			s.m.SyncRequest(s.now)
@@ -153,6 +155,9 @@ func (s *script) step(t *testing.T, f []string) {
 		r := kmsg.NewPtrSyncGroupResponse()
 		if r.ErrorCode = code; code == 0 && lost == nil {
 			r.MemberAssignment = given(t, s.m.ID(), arg)
+			if note := counts(f[1:]); note != nil {
+				r.MemberAssignment = assign.Note(r.MemberAssignment, note)
+			}
 		}
 		s.m.Synced(s.now, r, lost)
 	case "beaten":
@@ -169,6 +174,11 @@ func (s *script) step(t *testing.T, f []string) {
 		s.m.Away(f[0] == "away")
 	case "left":
 		s.m.Left()
+	case "grew":
+		s.m.Rejoin()
+	case "divided":
+		fmt.Fprintf(&s.out, "it knows of %v\n", s.m.Divided())
+		return
 	default:
 		t.Fatalf("unknown step %v", f)
 	}
@@ -233,6 +243,20 @@ func (s *script) joined(t *testing.T, f []string, code int16, lost error) {
 		r.Protocol = kmsg.StringPtr(name)
 	}
 	s.m.Joined(s.now, r, lost)
+}
+
+// counts reads the words of the kind t=4; nil: there are none.
+func counts(words []string) (n map[string]int32) {
+	for _, w := range words {
+		if topic, number, ok := strings.Cut(w, "="); ok {
+			if n == nil {
+				n = map[string]int32{}
+			}
+			v, _ := strconv.ParseInt(number, 10, 32)
+			n[topic] = int32(v)
+		}
+	}
+	return n
 }
 
 func given(t *testing.T, id, list string) []byte {

@@ -48,7 +48,7 @@ func (Duration) Parse(s string) (Duration, error) {
 // Bytes is a size in bytes.
 type Bytes int64
 
-var byteUnits = []unit{{"GiB", 1 << 30, false}, {"MiB", 1 << 20, false}, {"KiB", 1 << 10, false}, {"B", 1, true}}
+var byteUnits = []unit{{"TiB", 1 << 40, false}, {"GiB", 1 << 30, false}, {"MiB", 1 << 20, false}, {"KiB", 1 << 10, false}, {"B", 1, true}}
 
 func (b Bytes) String() string {
 	if b == Endless {
@@ -57,7 +57,7 @@ func (b Bytes) String() string {
 	return print(int64(b), byteUnits, "0B")
 }
 
-// Parse reads a size: a number and one unit of B, KiB, MiB, GiB; or "unlimited".
+// Parse reads a size: a number and one unit of B, KiB, MiB, GiB, TiB; or "unlimited".
 func (Bytes) Parse(s string) (Bytes, error) {
 	if s == "unlimited" {
 		return Endless, nil

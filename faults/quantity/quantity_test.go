@@ -19,7 +19,7 @@ func TestQuantitiesPrintAsTheTextTheyParseFrom(t *testing.T) {
 		}
 		require.Equal(t, want, r.String())
 	}
-	for _, text := range []string{"0B", "200B", "1.5KiB", "64KiB", "1GiB", "unlimited", "1023B", "100B..300B"} {
+	for _, text := range []string{"0B", "200B", "1.5KiB", "64KiB", "1GiB", "10TiB", "unlimited", "1023B", "100B..300B"} {
 		var r Sizes
 		require.NoError(t, r.UnmarshalText([]byte(text)), text)
 		require.Equal(t, text, r.String())

@@ -113,6 +113,8 @@ func kindOf(t reflect.Type) string {
 		return "texts"
 	case t.Kind() == reflect.String:
 		return "text"
+	case t.Kind() == reflect.Float64:
+		return "number"
 	}
 	panic(fmt.Sprintf("strict: no name for %v", t))
 }

@@ -64,7 +64,7 @@ h.yaml:2:1: found the unknown field "nmae", allowed is name, floors, heat, door,
 		{"name: x\nheat: []\n", `h.yaml:2:7: heat: found an empty list, allowed is one or more of gas, oil or wood`},
 		{"name: x\nrooms: 3\n", `h.yaml:2:8: rooms: found "3", allowed is a list`},
 		{"name: x\nrooms:\n  - size: 3\n", `h.yaml:3:5: rooms[0]: the field "name" is missing
-h.yaml:3:11: rooms[0].size: found "3", allowed is a size such as 200B, 64KiB or 1GiB (the unit is missing: B, KiB, MiB, GiB)`},
+h.yaml:3:11: rooms[0].size: found "3", allowed is a size such as 200B, 64KiB or 1GiB (the unit is missing: B, KiB, MiB, GiB, TiB)`},
 		{"name: [a]\n", `h.yaml:1:7: name: found a list, allowed is a single value`},
 		{"name:\n", `h.yaml:1:7: name: found nothing, allowed is a single value`},
 		{"name: &a x\n", `h.yaml:1:7: name: found anchor, allowed are plain values only`},

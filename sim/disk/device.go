@@ -91,20 +91,21 @@ func (m *Model) load(n *node, offset, length int64, now time.Duration) time.Dura
 	}
 	n.nextRead = end
 	for i := offset / extentBytes; i <= last; i++ {
-		if i < int64(len(n.extents)) && n.extents[i].resident {
-			m.touch(n.extents[i])
-			until = max(until, n.extents[i].ready)
+		if e := n.at(i); e != nil && e.resident {
+			m.touch(e)
+			until = max(until, e.ready)
 			continue
 		}
 		run := i
-		for i <= ahead && (i >= int64(len(n.extents)) || !n.extents[i].resident) {
-			n.slot(i * extentPages)
-			m.touch(n.extents[i])
-			i++
+		for ; i <= ahead; i++ {
+			if e := n.at(i); e != nil && e.resident {
+				break
+			}
+			m.touch(n.reach(i))
 		}
 		done := m.transfer(n, run*extentPages, (i-run)*extentPages, m.cfg.ReadBandwidth, now)
 		for ; run < i; run++ {
-			n.extents[run].ready = done
+			n.at(run).ready = done
 		}
 		i--
 		until = done

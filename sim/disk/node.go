@@ -81,6 +81,7 @@ type node struct {
 	nextRead          int64 // where a sequential reader would go on
 	split, luck       *rand.Rand
 	patches           map[int64]*patch // by sector: the overlay of rot and misdirected writes
+	preload           *preload         // nil: its bytes are in pages
 }
 
 // peekSlot is the slot of a page; nil when there never was one.
@@ -166,6 +167,7 @@ func (m *Model) writable(n *node, pg int64, whole bool) *page {
 
 // write puts p at the offset of the cached file.
 func (m *Model) write(n *node, p []byte, offset int64) {
+	n.immutable()
 	end := offset + int64(len(p))
 	if n.patches != nil {
 		n.unpatch(offset, end)
@@ -182,6 +184,10 @@ func (m *Model) write(n *node, p []byte, offset int64) {
 
 // read fills p from the cached or durable state. The range must lie inside that state's length.
 func (n *node) read(p []byte, offset int64, durable bool) {
+	if n.preload != nil {
+		n.preload.fill(p, offset)
+		return
+	}
 	for len(p) > 0 {
 		in := int(offset % PageBytes)
 		k := min(PageBytes-in, len(p))
@@ -203,6 +209,10 @@ func (n *node) read(p []byte, offset int64, durable bool) {
 
 // truncate sets the cached length. Bytes past it are zeros from then on.
 func (m *Model) truncate(n *node, size int64) {
+	if size == n.size && n.preload != nil {
+		return
+	}
+	n.immutable()
 	if size < n.size {
 		if n.patches != nil {
 			n.unpatch(size, n.size)
@@ -263,6 +273,14 @@ func (m *Model) unref(n *node) {
 	n.refs--
 	if n.refs > 0 || n.dir {
 		return
+	}
+	if n.preload != nil {
+		for i := range (n.size + extentBytes - 1) / extentBytes {
+			if e := n.at(i); e != nil {
+				m.drop(e)
+			}
+		}
+		n.preload.far = nil
 	}
 	for _, e := range n.extents {
 		m.drop(e)

@@ -176,7 +176,7 @@ func (n *node) clone() *node {
 		q := *p
 		return &q
 	}
-	c := &node{key: n.key, size: n.size, synced: n.synced, cut: n.cut, mtime: n.mtime, syncedTime: n.syncedTime}
+	c := &node{key: n.key, size: n.size, synced: n.synced, cut: n.cut, mtime: n.mtime, syncedTime: n.syncedTime, preload: n.preload}
 	for _, e := range n.extents {
 		d := &extent{node: c}
 		for i, s := range e.slots {

@@ -122,6 +122,9 @@ func (m *Model) settleTree(d *node, fates func(*node) fate) {
 
 // settleFile decides what is left of a file's unsynced state.
 func (m *Model) settleFile(n *node, f fate) {
+	if n.preload != nil {
+		return
+	}
 	if f.old() {
 		n.mtime = n.syncedTime
 	}

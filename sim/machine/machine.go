@@ -124,4 +124,7 @@ type Work struct {
 	Copied   int64 // bytes moved by the CPU
 	Summed   int64 // bytes checksummed
 	Syscalls int   // system calls
+	Packed   int64 // bytes compressed
+	Inflated int64 // bytes that decompression brought forth
+	Codec    int8  // of both: the number that record batches have for it
 }

@@ -110,3 +110,32 @@ func TestSlowStartAfterHeal(t *testing.T) {
 	})
 	p.finish(t)
 }
+
+// In detail: a NIC that receives slower than others send holds up what arrives, packets have headers, and small ones cost as much as large ones.
+func TestPacketsAndReception(t *testing.T) {
+	for _, c := range []struct {
+		cfg    net.Config
+		writes int
+		size   int
+		want   float64 // seconds
+	}{
+		{net.Config{Receive: 1_000_000}, 1, 1_000_000, 1.001},
+		{net.Config{Bandwidth: 1_000_000, MTU: 1500}, 1, 1_448_000, 1.538}, // 1000 packets of 1538 bytes on the wire
+		{net.Config{MTU: 1500, Packet: ms}, 500, 1, 0.5},
+		{net.Config{MTU: 1500, Packet: ms}, 1, 144_800, 0.1},
+	} {
+		c.cfg.Latency, c.cfg.NoSlowStart = flat.Latency, true
+		p := newPair(t, 1, c.cfg)
+		var at, began time.Duration
+		p.serve(func(conn stdnet.Conn) { io.ReadAll(conn); at = p.w.Now() })
+		p.dial(func(conn stdnet.Conn) {
+			began = p.w.Now()
+			for range c.writes {
+				conn.Write(make([]byte, c.size))
+			}
+			conn.Close()
+		})
+		p.finish(t)
+		require.InDelta(t, c.want, (at - began).Seconds(), 0.01)
+	}
+}

@@ -161,8 +161,7 @@ func (l *link) arrival(size int, leave time.Duration) time.Duration {
 	if l.from == l.to {
 		return now + l.latency()
 	}
-	const frame = 66 // Ethernet, IP and TCP headers
-	depart := max(now, l.from.nicFree) + transfer(size+frame, l.from.n.cfg.Bandwidth)
+	depart := max(now, l.from.nicFree) + l.from.n.passes(size, l.from.n.cfg.Bandwidth)
 	l.from.nicFree = depart
 	for _, r := range l.rules {
 		if r.Bandwidth > 0 {
@@ -170,7 +169,29 @@ func (l *link) arrival(size int, leave time.Duration) time.Duration {
 			l.free = depart
 		}
 	}
-	return max(depart, leave) + l.latency()
+	arrives := max(depart, leave) + l.latency()
+	if in := l.from.n.cfg.Receive; in > 0 {
+		took := l.from.n.passes(size, in)
+		arrives = max(arrives, l.to.nicIn+took) // its first byte was there as much earlier, if nothing else was
+		l.to.nicIn = arrives
+	}
+	return arrives
+}
+
+// Bytes on the wire that a packet has besides those that it carries.
+const (
+	frame    = 66 // Ethernet, IP and TCP headers
+	headers  = 52 // of these: IP, and TCP with timestamps, which count in an MTU
+	ethernet = 38 // header, check sequence, preamble and gap
+)
+
+// passes is how long a NIC of the bandwidth works on size bytes.
+func (n *Network) passes(size int, bandwidth int64) time.Duration {
+	if n.cfg.MTU == 0 {
+		return transfer(size+frame, bandwidth)
+	}
+	packets := max(1, (size+n.cfg.MTU-headers-1)/(n.cfg.MTU-headers))
+	return max(transfer(size+packets*(headers+ethernet), bandwidth), time.Duration(packets)*n.cfg.Packet)
 }
 
 func transfer(size int, bytesPerSecond int64) time.Duration {

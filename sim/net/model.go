@@ -2,8 +2,8 @@
 //
 // # The model
 //
-// A segment (at most 64 KiB of one Write) leaves through its host's NIC, a queue served at the configured bandwidth, then
-// travels for a latency drawn from the stream of its directed link ("a>b"): constant, uniform or with a heavy tail. Segments of one connection
+// A segment (at most 64 KiB of one Write) leaves through its host's NIC, a queue served at the configured bandwidth (with a time for each packet, and a second
+// queue at the receiver's NIC, if the configuration says so), then travels for a latency drawn from the stream of its directed link ("a>b"): constant, uniform or with a heavy tail. Segments of one connection
 // reach the program in order. What the receiving program has not read counts against the window of the sender (the socket buffers of both sides);
 // a full window blocks Write, so back-pressure works as in TCP. Hosts reach themselves by a loop-back link without NIC.
 //
@@ -65,6 +65,11 @@ type Config struct {
 	Backlog     int           // connections waiting for Accept; default 128
 	GiveUp      time.Duration // without acknowledgement until a sender breaks the connection; default 20 s
 	NoSlowStart bool          // connections may fill their window at once
+
+	// In more detail, for benchmarks. The zero values stand for one frame a segment, and for a receiver that takes everything as it comes.
+	MTU     int           // bytes that a packet carries at most, IP and TCP headers included; 0: a segment is one packet
+	Packet  time.Duration // what a NIC needs for a packet, however small it is
+	Receive int64         // bandwidth of each NIC for what arrives, bytes/s; 0: no limit
 }
 
 func (c Config) withDefaults() Config {
@@ -113,6 +118,7 @@ type Host struct {
 	up      bool
 	frozen  bool
 	nicFree time.Duration // when the NIC has sent all that is queued
+	nicIn   time.Duration // when the NIC has taken in all that arrived
 	ports   map[int]*Listener
 	conns   []*Conn // open ends, in the order in which they were made
 	links   map[*Host]*link

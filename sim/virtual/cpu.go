@@ -14,6 +14,8 @@ type CPU struct {
 	Syscall time.Duration // per system call
 	Copy    int64         // bytes copied per second
 	Sum     int64         // bytes checksummed per second
+	Pack    [5]int64      // bytes compressed per second, by codec
+	Inflate [5]int64      // bytes per second that decompression brings forth
 }
 
 // cost is the time of one core for the work.
@@ -24,6 +26,12 @@ func (c *CPU) cost(w machine.Work) time.Duration {
 	}
 	if c.Sum > 0 {
 		d += time.Duration(w.Summed * int64(time.Second) / c.Sum)
+	}
+	if w.Packed > 0 && c.Pack[w.Codec] > 0 {
+		d += time.Duration(w.Packed * int64(time.Second) / c.Pack[w.Codec])
+	}
+	if w.Inflated > 0 && c.Inflate[w.Codec] > 0 {
+		d += time.Duration(w.Inflated * int64(time.Second) / c.Inflate[w.Codec])
 	}
 	return d
 }

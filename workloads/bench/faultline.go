@@ -3,6 +3,8 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"faultline/consumer"
 	"faultline/producer"
@@ -16,6 +18,9 @@ func Faultline(addrs func(c *Cell) deploy.Addresses) *System {
 	return &System{
 		Name:      "faultline",
 		Guarantee: "at least once",
+		Fill: func(m machine.Machine, c *Cell, bytes int64, stop func() bool) error {
+			return fill(m, c, addrs(c).Brokers, bytes, stop)
+		},
 		Send: func(m machine.Machine, c *Cell, index int, told func(error)) (Sender, error) {
 			cfg := deploy.Producer(addrs(c), machineOf(c, "producer", index).Producer)
 			cfg.ClientID = fmt.Sprintf("producer-%d", index)
@@ -83,5 +88,53 @@ func (s *sender) Send(value []byte) error {
 
 func (s *sender) Close() error {
 	s.p.Close()
+	return nil
+}
+
+// fill produces messages that are stamped as due before the load, as fast as it goes.
+func fill(m machine.Machine, c *Cell, brokers []string, bytes int64, stop func() bool) error {
+	const batch = 512 << 10
+	var failed atomic.Pointer[error]
+	p, err := producer.New(m, producer.Config{
+		Brokers: brokers, ClientID: m.Name(), Acks: producer.AcksOne, BatchBytes: batch, Linger: 5 * time.Millisecond, MaxInFlight: 5,
+	})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	values := (&drive{cell: c}).values(0)
+	for _, v := range values {
+		for i := range stampBytes {
+			v[i] = 0xff // -1: before the load
+		}
+	}
+	for i := range c.Scenario.Topology.Topics {
+		t := &c.Scenario.Topology.Topics[i]
+		sent := int64(0)
+		for n := 0; sent < bytes; n++ {
+			v := values[n%len(values)]
+			for part := range int32(t.Partitions.V()) {
+				err := p.Send(producer.Record{Topic: t.Name, Partition: part, Value: v}, func(r producer.Result) {
+					if r.Err != nil {
+						failed.CompareAndSwap(nil, &r.Err)
+					}
+				})
+				if err != nil {
+					return err
+				}
+			}
+			sent += int64(len(v))
+			if n%1024 == 0 && stop() {
+				return ErrStopped
+			}
+			if err := failed.Load(); err != nil {
+				return fmt.Errorf("fill: %w", *err)
+			}
+		}
+	}
+	p.Flush()
+	if err := failed.Load(); err != nil {
+		return fmt.Errorf("fill: %w", *err)
+	}
 	return nil
 }

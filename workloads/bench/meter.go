@@ -61,12 +61,15 @@ func (m *Meter) Result() *Result {
 	return &m.result
 }
 
-// at finds the step of a time line. The lock is held.
+// at finds the step of a time line; one that the load does not fill is left out, it would look like a dip. The lock is held.
 func (m *Meter) at(now time.Duration) *Step {
 	if m.step <= 0 || now < 0 {
 		return nil
 	}
 	i := int(now / m.step)
+	if time.Duration(i+1)*m.step > m.to {
+		return nil
+	}
 	for len(m.result.TimeLine) <= i {
 		m.result.TimeLine = append(m.result.TimeLine, Step{At: time.Duration(len(m.result.TimeLine)) * m.step, Latency: hdrhistogram.New(1, longestLatency, stepDigits)})
 	}

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
+
+	"faultline/faults/quantity"
 )
 
 // Outcome is all that was measured of a suite: what reports draw, print and keep.
@@ -35,7 +38,11 @@ type Figure struct{ Median, Low, High float64 }
 var Metrics = []struct{ Name, Unit string }{
 	{"sent", "messages/s"}, {"sent-bytes", "B/s"}, {"received", "messages/s"}, {"received-bytes", "B/s"},
 	{"latency-p50", "us"}, {"latency-p90", "us"}, {"latency-p99", "us"}, {"latency-p99.9", "us"}, {"latency-max", "us"},
+	{"recovery", "s"}, {"refused", "messages"},
 }
+
+// RecoveredShare is the part of the rate before a fault at which its effect counts as over.
+const RecoveredShare = 0.9
 
 // Metric is one quantity of a run; false: it was not measured.
 func (r *Result) Metric(name string) (float64, bool) {
@@ -62,6 +69,10 @@ func (r *Result) Metric(name string) (float64, bool) {
 		return quantile(99.9)
 	case "latency-max":
 		return quantile(100)
+	case "recovery":
+		return r.recovery()
+	case "refused":
+		return float64(r.Refused), r.Sent > 0 || r.Refused > 0
 	}
 	panic("bench: no metric is named " + name)
 }
@@ -79,12 +90,17 @@ func (p *Point) Figure(metric string) (Figure, bool) {
 	if len(all) == 0 {
 		return Figure{}, false
 	}
-	slices.Sort(all)
-	mid := all[len(all)/2]
-	if len(all)%2 == 0 {
-		mid = (mid + all[len(all)/2-1]) / 2
+	return Figure{Median: middle(all), Low: slices.Min(all), High: slices.Max(all)}, true
+}
+
+// middle is the median of at least one number.
+func middle(list []float64) float64 {
+	list = slices.Sorted(slices.Values(list))
+	mid := list[len(list)/2]
+	if len(list)%2 == 0 {
+		mid = (mid + list[len(list)/2-1]) / 2
 	}
-	return Figure{Median: mid, Low: all[0], High: all[len(all)-1]}, true
+	return mid
 }
 
 // Arm runs a cell once, on simulated or on real machines.
@@ -120,6 +136,23 @@ func (s *Suite) Run(arm Arm, seeds []uint64, stop func() bool, done func(curve *
 	return out, nil
 }
 
+// recovery is the longest recovery of all faults, in seconds. Of an effect that was not over at the end it is known that it lasted at least as long as was measured.
+func (r *Result) recovery() (float64, bool) {
+	if len(r.TimeLine) == 0 || len(r.Bands) == 0 {
+		return 0, false
+	}
+	end := 2*r.TimeLine[len(r.TimeLine)-1].At - r.TimeLine[max(0, len(r.TimeLine)-2)].At
+	longest := time.Duration(0)
+	for _, b := range r.Bands {
+		took, ok := r.Recovery(b, RecoveredShare)
+		if !ok {
+			took = end - b.From
+		}
+		longest = max(longest, took)
+	}
+	return longest.Seconds(), true
+}
+
 // Recovery is how long after its begin a fault's effect lasts on a time line: until the share of the rate before it that is asked for is reached again for good; false: never.
 func (r *Result) Recovery(b Band, share float64) (time.Duration, bool) {
 	before, n := int64(0), int64(0)
@@ -147,4 +180,21 @@ func (r *Result) Recovery(b Band, share float64) (time.Duration, bool) {
 		return 0, false
 	}
 	return max(0, back-b.From), true
+}
+
+// Number is a value of a sweep on an axis: counts and rates as they are, sizes in bytes, durations in seconds; false: it is a word.
+func Number(value string) (float64, bool) {
+	if v, err := strconv.ParseFloat(value, 64); err == nil {
+		return v, true
+	}
+	if v, err := quantity.Bytes(0).Parse(value); err == nil && v != quantity.Endless {
+		return float64(v), true
+	}
+	if v, err := quantity.Rate(0).Parse(value); err == nil && v != quantity.Endless {
+		return float64(v), true
+	}
+	if v, err := quantity.Duration(0).Parse(value); err == nil && v != quantity.Endless {
+		return v.D().Seconds(), true
+	}
+	return 0, false
 }

@@ -17,6 +17,14 @@ func TestRecoveryLastsUntilTheRateIsBackForGood(t *testing.T) {
 	require.Equal(t, 4*time.Second, took)
 	_, ok = r.Recovery(Band{From: 3 * time.Second}, 1.1)
 	require.False(t, ok)
+	_, ok = r.Metric("recovery")
+	require.False(t, ok, "nothing went wrong")
+	r.Bands = []Band{{From: 3 * time.Second}}
+	longest, _ := r.Metric("recovery")
+	require.Equal(t, 4.0, longest)
+	r.TimeLine[9].Received = 1
+	longest, _ = r.Metric("recovery")
+	require.Equal(t, 7.0, longest, "never: as long as was measured")
 }
 
 func TestFigureIsTheMedianOfTheRepetitions(t *testing.T) {
@@ -33,4 +41,16 @@ func TestFigureIsTheMedianOfTheRepetitions(t *testing.T) {
 	require.Equal(t, Figure{Median: 12.5, Low: 5, High: 30}, f)
 	_, ok = p.Figure("latency-p99")
 	require.False(t, ok)
+}
+
+func TestValuesOnAnAxis(t *testing.T) {
+	for value, want := range map[string]float64{"50": 50, "0.5": 0.5, "1KiB": 1024, "10TiB": 10 << 40, "2000/s": 2000, "5ms": 0.005} {
+		n, ok := Number(value)
+		require.True(t, ok, value)
+		require.InDelta(t, want, n, 1e-9)
+	}
+	for _, word := range []string{"lz4", "never", "unlimited", ""} {
+		_, ok := Number(word)
+		require.False(t, ok, word)
+	}
 }

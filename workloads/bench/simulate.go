@@ -26,7 +26,19 @@ func Simulate(c *Cell, s *System, p *Profile, seed uint64, stop func() bool) (*R
 	}
 	hardware := p.Hardware()
 	bands := &bands{}
+	var retained *trial.Retained
+	setUp := time.Hour // our own brokers come up, however long it takes
+	if s.Serve == nil {
+		var err error
+		if retained, err = c.retained(); err != nil {
+			return nil, err
+		}
+	} else {
+		const writes = 50_000_000 // bytes per second, of what a server retains: no machine is slower
+		setUp = time.Second * time.Duration(1+int64(c.Load.Retained.V())/writes)
+	}
 	res := trial.Run(c.Scenario, seed, trial.Options{
+		Retained: retained, SetUp: setUp, Foreign: s.Serve != nil,
 		Policy: sim.FIFO, Hardware: &hardware, Unjudged: true, Stop: stop, Program: d.program, Observe: []history.Observer{bands},
 		OnLoad: func(at time.Duration, clock func() time.Duration) { began, now = at, clock },
 	})

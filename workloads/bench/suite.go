@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +28,8 @@ type Suite struct {
 	Name string `yaml:"name" need:"true"`
 	// What it shows, in a sentence or two.
 	About string `yaml:"about"`
+	// Hardware profile that it is meant for; the command line may say another.
+	Profile string `yaml:"profile" default:"virtio-2026"`
 	// The machines and how they are configured, as in a scenario.
 	Topology scenario.Topology `yaml:"topology"`
 	// The messages, as in a scenario: message_bytes is their size. Rate and duration come from the load.
@@ -34,12 +38,16 @@ type Suite struct {
 	Faults faults.Plan `yaml:"faults"`
 	// How hard the clients drive, and for how long.
 	Load Load `yaml:"load"`
+	// The baseline queue, where a series drives it.
+	Queue QueueSettings `yaml:"queue"`
 	// What is swept.
 	Sweep Sweep `yaml:"sweep" need:"true"`
 	// The curves: each is the sweep with other settings. Default: one, named after the system.
 	Series []Series `yaml:"series"`
 	// What is drawn. Default: messages sent per second.
 	Pictures []Picture `yaml:"pictures"`
+	// What others published, for comparison.
+	Published []Published `yaml:"published"`
 
 	source []byte
 }
@@ -60,6 +68,8 @@ type Load struct {
 	Step quantity.Durations `yaml:"step" default:"0s" min:"0s" max:"1h"`
 	// Bytes that each partition keeps from before the load: consumers that start at the beginning read them.
 	Retained quantity.Sizes `yaml:"retained" default:"0B" min:"0B"`
+	// How many groups like each of the topology's there are.
+	FanOut quantity.Counts `yaml:"fan_out" default:"1" min:"1" max:"64"`
 	// Whether retained bytes are in the brokers' page caches.
 	Cached quantity.Choice `yaml:"cached" default:"no" oneof:"no|yes"`
 }
@@ -90,11 +100,45 @@ type Series struct {
 
 // Picture is one plot of the suite.
 type Picture struct {
-	// What is drawn upwards.
-	Y string `yaml:"y" default:"sent" oneof:"sent|sent-bytes|received|received-bytes|latency|time-line"`
+	// What is drawn upwards. latency: its median, p99 and p99.9. time-line: messages received and the latency of step after step, with the faults as bands.
+	Y string `yaml:"y" default:"sent" oneof:"sent|sent-bytes|received|received-bytes|latency|latency-p50|latency-p90|latency-p99|latency-p99.9|latency-max|recovery|time-line"`
 	// Title. Default: made of what is drawn.
 	Title string `yaml:"title"`
+	// How: a curve for each series, or a group of bars for each value.
+	As string `yaml:"as" default:"curves" oneof:"curves|bars"`
+	// Scale of what is drawn upwards. auto: logarithmic for latencies.
+	Scale string `yaml:"scale" default:"auto" oneof:"auto|linear|log"`
 }
+
+// Published is a figure that somebody published.
+type Published struct {
+	// Series that it belongs to; with another name it is drawn by itself.
+	Series string `yaml:"series" need:"true"`
+	// Value of the sweep.
+	Value string `yaml:"value" need:"true"`
+	// What was measured.
+	Metric string `yaml:"metric" default:"sent" oneof:"sent|sent-bytes|received|received-bytes|latency-p50|latency-p90|latency-p99|latency-p99.9|latency-max|recovery"`
+	// The figure, in the unit of the metric: messages/s, B/s, us for latencies, s for the recovery.
+	Figure Decimal `yaml:"figure" need:"true"`
+	// Where it was published.
+	Source string `yaml:"source" need:"true"`
+}
+
+// Decimal is a decimal number, which says at a wrong one what it found.
+type Decimal float64
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Decimal) UnmarshalText(text []byte) error {
+	v, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || math.IsInf(v, 0) || math.IsNaN(v) || v < 0 {
+		return fmt.Errorf("found %q, allowed is a number from 0, like 821557", text)
+	}
+	*d = Decimal(v)
+	return nil
+}
+
+// Source is the suite's file.
+func (s *Suite) Source() []byte { return s.source }
 
 // Suites lists the suites that ship, sorted.
 func Suites() []string { return shipped(suites, "suites") }
@@ -153,6 +197,11 @@ func ParseSuite(file string, data []byte) (*Suite, error) {
 			}
 		}
 	}
+	for i, p := range s.Published {
+		if !slices.Contains(s.Sweep.Values, p.Value) {
+			wrong = append(wrong, fmt.Errorf("%s: published[%d].value: found %q, allowed is a value of the sweep: %s", file, i, p.Value, strings.Join(s.Sweep.Values, ", ")))
+		}
+	}
 	return s, errors.Join(wrong...)
 }
 
@@ -161,8 +210,11 @@ type Cell struct {
 	Series *Series
 	Value  string
 	Load   Load
+	Queue  QueueSettings
 	// Scenario is the deployment; its workload lasts as long as the load, in virtual time.
 	Scenario *scenario.Scenario
+
+	suite *Suite
 }
 
 // Cell works out one value of one series.
@@ -188,13 +240,33 @@ func (s *Suite) Cell(series *Series, value string) (*Cell, error) {
 	if topology.Producers == nil {
 		topology.Producers = sc.Topology.Producers
 	}
+	topology.Groups = fanOut(topology.Groups, int(cell.Load.FanOut.V()))
 	sc.Topology, sc.Workload, sc.Faults = topology, cell.Workload, cell.Faults
 	sc.Workload.Duration = quantity.Just(quantity.Duration(cell.Load.length()))
 	sc.Workload.Rate = quantity.Just(quantity.Rate(1)) // the load has its own
 	if err := sc.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
-	return &Cell{Series: series, Value: value, Load: cell.Load, Scenario: sc}, nil
+	for i := range sc.Topology.Topics {
+		if t := &sc.Topology.Topics[i]; series.System == "queue" && t.Replicas.V() > 1 {
+			return nil, fmt.Errorf("%s: found %v replicas of topic %s, allowed is 1: the queue does not replicate", where, t.Replicas.V(), t.Name)
+		}
+	}
+	return &Cell{Series: series, Value: value, Load: cell.Load, Queue: cell.Queue, Scenario: sc, suite: s}, nil
+}
+
+// fanOut is the groups n times, each copy with a name of its own.
+func fanOut(groups []scenario.Group, n int) []scenario.Group {
+	var out []scenario.Group
+	for i := range n {
+		for _, g := range groups {
+			if i > 0 {
+				g.Name += fmt.Sprintf("-%d", i+1)
+			}
+			out = append(out, g)
+		}
+	}
+	return out
 }
 
 func (l *Load) length() time.Duration { return l.WarmUp.V().D() + l.Measure.V().D() }

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"flag"
+	"os"
 	"testing"
 	"time"
 
@@ -137,4 +139,31 @@ func TestStallIsChargedForAllThatWasDueMeanwhile(t *testing.T) {
 	require.InDelta(t, 250_000, r.Latency.ValueAtQuantile(75), 10_000)
 	require.InDelta(t, 500_000, r.Latency.ValueAtQuantile(100), 10_000)
 	require.Less(t, r.Latency.ValueAtQuantile(45), int64(1000))
+}
+
+func TestPublishedFiguresBelongToTheSweep(t *testing.T) {
+	head := "name: x\nsweep: {setting: topology.brokers, values: [1, 2]}\npublished:\n  - "
+	s, err := ParseSuite("x.yaml", []byte(head+"{series: others, value: 2, figure: 821557, source: a page}"))
+	require.NoError(t, err)
+	require.Equal(t, []Published{{Series: "others", Value: "2", Metric: "sent", Figure: 821557, Source: "a page"}}, s.Published)
+	for line, want := range map[string]string{
+		"{series: others, value: 3, figure: 1, source: a page}":    `published[0].value: found "3", allowed is a value of the sweep: 1, 2`,
+		"{series: others, value: 2, figure: many, source: a page}": `found "many", allowed is a number`,
+		"{series: others, value: 2, figure: 1}":                    "source",
+	} {
+		_, err := ParseSuite("x.yaml", []byte(head+line))
+		require.ErrorContains(t, err, want)
+	}
+}
+
+var update = flag.Bool("update", false, "rewrite docs/bench.md")
+
+func TestManualIsUpToDate(t *testing.T) {
+	const path = "../../docs/bench.md"
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(Manual()), 0o644))
+	}
+	have, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, Manual(), string(have), "run: go test ./workloads/bench -update")
 }

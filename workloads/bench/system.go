@@ -11,6 +11,11 @@ type System struct {
 	Guarantee string
 	// Serve gives the program of a server's machine; nil: the machine keeps what the scenario has.
 	Serve func(c *Cell, role string, index int) func(m machine.Machine) error
+	// Outside prepares a cell on a system whose servers run already, elsewhere, and were not started for it; release, which is run after the load, takes back what it made there. It is tried
+	// again for a while when it fails. nil: the servers are the scenario's.
+	Outside func(c *Cell) (release func(), err error)
+	// Fill has every partition keep so many bytes of messages that were there before the load (see the load's retained); nil: it cannot.
+	Fill func(m machine.Machine, c *Cell, bytes int64, stop func() bool) error
 	// Send connects a client that sends. told runs once for each message that Send took, with its outcome, never in two tasks at once.
 	Send func(m machine.Machine, c *Cell, index int, told func(err error)) (Sender, error)
 	// Receive connects a client that receives. hand runs for each message; its value is valid until it returns. Several tasks may run it at once.

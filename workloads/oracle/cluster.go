@@ -185,9 +185,13 @@ func (c *Cluster) registered(e *history.Event, id string) {
 	m.machine, m.registered, m.cleanSince = node.Host, e.At, node.CleanSince
 }
 
-// eachAnswered calls fn for each partition whose leader is told now that the registry took its write of the state, which is still the latest.
+// controllerEpochPath is the znode whose version is the controller epoch: a controller's writes check it first.
+const controllerEpochPath = "/controller_epoch"
+
+// eachAnswered calls fn for each partition whose leader is told now that the registry took its write of the state, which is still the latest. What the controller on its machine wrote a leader reads
+// like any other.
 func (c *Cluster) eachAnswered(e *history.Event, fn func(p *replicas, s *PartitionState)) {
-	if e.Coord.Err != nil {
+	if e.Coord.Err != nil || len(e.Coord.Ops) > 0 && e.Coord.Ops[0].Path == controllerEpochPath {
 		return
 	}
 	for i := range e.Coord.Ops {

@@ -30,6 +30,12 @@ func TestWatermarks(t *testing.T) {
 	t.Run("but not move below what was told", func(t *testing.T) {
 		fires(t, w(), HighMark, "a leader before told 5", moved+"b2 log.committed t/0 - 4 1 1")
 	})
+	t.Run("nor name an end below", func(t *testing.T) {
+		fires(t, w(), HighMark, "b2, which leads t/0 in epoch 1, tells c1 that its log ends at 3, but a leader before told 5", moved+"+1s; ends c1 b2 t/0 3 10ms")
+		silent(t, w(), moved+"+1s; ends c1 b2 t/0 5 10ms")
+		silent(t, w(), begin+leads(2, 1, 2, 3)+"b2 leader.began t/0 - 1 5 3; ends c1 b2 t/0 3 10ms") // the question is older
+		silent(t, w(), moved+"+1s; ends c1 b1 t/0 4 10ms")                                           // it knows of no leader before
+	})
 	t.Run("a broker does not take back what it told", func(t *testing.T) {
 		fires(t, w(), HighMark, "but it told 3 before", begin+"\nb2 log.committed t/0 - 2 0 0")
 	})
@@ -60,6 +66,8 @@ func TestWatermarks(t *testing.T) {
 		silent(t, w(), begin+"\n+2s; pause b2; +2s; resume b2; crash b2; "+again+"0 -1 0")
 		silent(t, w(), begin+"\n+2s; fault 1 fault: disk-stall; +1s; healed 1 fault: disk-stall; +1s; crash b2; "+again+"0 -1 0")
 		silent(t, w(), begin+"\n+4s; crash b2; wipe b2; "+again+"0 -1 0")
+		// Its replica was moved away, and a new one came back.
+		silent(t, w(), long[:len(long)-len("crash b2; ")]+"b2 log.opened t/0 - 0 0 0; b2 log.committed t/0 - 0 -1 0; b2 log.appended t/0 - 0 5; b2 log.committed t/0 - 5 0 0; crash b2; "+again+"0 -1 0")
 	})
 	t.Run("a restarted log takes it along", func(t *testing.T) {
 		restarted := begin + "\nb3 log.truncated t/0 - 5 9\n"
@@ -73,6 +81,21 @@ func TestWatermarks(t *testing.T) {
 			b2 leader.began t/0 - 2 3 2; b2 log.committed t/0 - 3 2 1; b1 log.committed t/0 - 5 0 1`+leads(3, 3, 3, 2)+`
 			b3 leader.began t/0 - 3 3 2; b3 log.committed t/0 - 4 3 1`)
 	})
+}
+
+// A follower whose log begins behind all that the new leader has begins anew.
+func TestWatermarksOfALogThatBeginsFurtherBack(t *testing.T) {
+	p := replicatedPromise(-1)
+	p.Topics[0].Unclean = true
+	begin := threeReplicas + leads(1, 0, 1, 2, 3) + `
+		b1 leader.began t/0 - 0 0 0
+		b1 log.appended t/0 - 0 5; b2 log.appended t/0 - 0 5; b3 log.appended t/0 - 0 2
+		b1 log.committed t/0 - 5 0 1; b2 log.committed t/0 - 5 0 0; b2 log.deleted t/0 - 0 5`
+	unclean := begin + leads(-1, 1, 1) + leads(3, 2, 3) + "b3 leader.began t/0 - 2 2 0; b3 log.committed t/0 - 2 2 1; "
+	w := func() *Watermarks { return NewWatermarks(NewCluster(p)) }
+	silent(t, w(), unclean+"b2 log.committed t/0 - 2 2 0; b2 log.truncated t/0 - 5 2; b2 log.appended t/0 - 2 3; b2 log.committed t/0 - 3 2 0")
+	fires(t, w(), HighMark, "appends to t/0, whose log starts at 5, above the high watermark 2", unclean+"b2 log.committed t/0 - 2 2 0; b2 log.appended t/0 - 5 6")
+	fires(t, w(), HighMark, "tells the high watermark 2 of t/0, whose log has 5 to 5", begin+leads(3, 1, 3)+"b3 leader.began t/0 - 1 2 0; b2 log.committed t/0 - 2 1 0")
 }
 
 func TestEpochs(t *testing.T) {

@@ -180,6 +180,7 @@ func (d *Delivery) start(e *history.Event, s *seatLog, c *claimant, to int64) {
 	}
 	s.part.leftOut = max(s.part.leftOut, to)
 	s.done.addRange(s.done.base, to)
+	s.vague = max(s.vague, to) // left out is not processed: until something is committed, the next one may begin further back
 }
 
 // reset judges a consumer that gave up its position.

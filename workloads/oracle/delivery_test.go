@@ -324,6 +324,15 @@ func TestDeliveryAtMostOnce(t *testing.T) {
 	silent(t, with(atMostOnce), twoSent+once+"sought c1 g/t/0 0; "+once)
 }
 
+// A group that begins at the end leaves out what is below. That is not processed: nothing forbids that the next owner begins further back, as long as nothing was committed.
+func TestDeliveryAtMostOnceOfAGroupThatBeginsFurtherBack(t *testing.T) {
+	largest := func(p *Promise) { p.Groups[0].Delivery, p.Groups[0].Reset = AtMostOnce, Largest }
+	begin := twoSent + "own g/t/0 c1 7; claimed c1 g/t/0 -1; reset c1 g/t/0 -1 2; released c1 g/t/0; own g/t/0 c1 8; claimed c1 g/t/0 -1; reset c1 g/t/0 -1 0; "
+	once := "commit g/t/0 2; handed c1 g/t/0 0; processed c1 g/t/0 0 0/0; handed c1 g/t/0 1; processed c1 g/t/0 1 0/1; "
+	silent(t, with(largest), begin+once)
+	fires(t, with(largest), DupB, "is handed offset 1 of t/0 again", begin+once+"own g/t/0 c2 9; claimed c2 g/t/0 2; commit g/t/0 3; handed c2 g/t/0 1")
+}
+
 // A member that was cut off, and does not know that its session is over, looks for where to begin when the next owner has begun already.
 func TestDeliveryALateStartOfAFormerOwnerSettlesNothing(t *testing.T) {
 	story := `

@@ -66,8 +66,21 @@ func (l *diskLog) shown() int64 {
 	return l.visible
 }
 
-// restarts tells whether the log is being dropped as a whole to begin anew further on, as that of a follower is whose leader begins behind its end: its checkpoint says so first.
-func (l *diskLog) restarts(end int64) bool { return l.replicated && l.checkpointed() > end }
+// restarts tells whether the log, of which start..end are left, is being dropped as a whole to begin anew: further on, as that of a follower is whose leader begins behind its end, or
+// further back, as that of one is whose leader ends before its start. Its checkpoint says so first, and in the second case that broker has told that it knows of nothing committed there.
+func (l *diskLog) restarts(start, end int64) bool { return l.anew(l.checkpointed(), start, end) }
+
+// anew is restarts, with what the checkpoint says.
+func (l *diskLog) anew(at, start, end int64) bool {
+	return l.replicated && (at > end || at >= 0 && at < start && l.committed < start)
+}
+
+// sink lowers the floor for a log that begins anew further back.
+func (l *diskLog) sink(to int64) {
+	if l.replicated && to >= 0 && to < l.floor && l.committed < l.floor {
+		l.floor = to
+	}
+}
 
 // segment finds the segment with the base offset, or where it would be.
 func (l *diskLog) segment(base int64) (int, bool) {
@@ -115,12 +128,28 @@ func (l *diskLog) replace(buf *scanBuffer, i int, e simdisk.Event) {
 
 // checkpointed is the log start that the log's checkpoint file tells, as a power loss would leave it: a restart may not go below it. -1: none.
 func (l *diskLog) checkpointed() int64 {
-	f, ok := l.on.model.File(path.Join(l.dir, "checkpoint"))
+	f, ok := l.on.model.File(l.checkpoint())
 	if !ok || !f.EntryDurable() {
 		return -1
 	}
-	p := make([]byte, f.Synced)
-	if n, _ := f.ReadSyncedAt(p, 0); int64(n) != f.Synced {
+	return startIn(f.Synced, f.ReadSyncedAt)
+}
+
+// written is the log start that the checkpoint file tells now: after a power loss it is this one or the one before. -1: none.
+func (l *diskLog) written() int64 {
+	f, ok := l.on.model.File(l.checkpoint())
+	if !ok {
+		return -1
+	}
+	return startIn(f.Size, f.ReadAt)
+}
+
+func (l *diskLog) checkpoint() string { return path.Join(l.dir, "checkpoint") }
+
+// startIn reads a checkpoint file of so many bytes.
+func startIn(size int64, read func(p []byte, off int64) (int, error)) int64 {
+	p := make([]byte, size)
+	if n, _ := read(p, 0); int64(n) != size {
 		return -1
 	}
 	var start int64

@@ -218,6 +218,10 @@ func (d *Disks) traced(b *brokerDisk, e *history.Event) {
 	case machine.LogTruncated:
 		l.cutting = false
 		l.visible = min(l.visible, t.B)
+		if l.open && t.B < l.floor {
+			l.sink(t.B)
+			l.since = e.At // answers of before tell nothing of it
+		}
 		if t.B > t.A {
 			l.restarted = t.B
 		}
@@ -418,7 +422,9 @@ func (d *Disks) stop(b *brokerDisk, power bool) {
 		d.follow(l)
 		s := &stopped{at: d.now(), power: power, extra: l.failed || l.cutting, swap: l.swap}
 		s.batches, s.start, s.end, _ = d.cached(l)
-		if l.restarts(s.end) {
+		at := l.written()
+		l.sink(at)
+		if l.anew(at, s.start, s.end) {
 			l.before, l.open = nil, false // whatever is left of it goes
 			continue
 		}

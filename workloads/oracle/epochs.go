@@ -67,7 +67,7 @@ func (o *Epochs) Observe(e *history.Event) {
 		o.power[e.Machine]++
 	case e.Kind == history.Traced && e.Trace.Kind == machine.LogOpened && e.Trace.C == 1:
 		o.intact(e)
-	case e.Kind == history.Traced && e.Trace.Subject == "/controller_epoch":
+	case e.Kind == history.Traced && e.Trace.Subject == controllerEpochPath:
 		switch e.Trace.Kind {
 		case machine.ZnodeCreated:
 			o.controller = 0

@@ -43,28 +43,30 @@ func TestNothingIsCommittedWhileTooFewAreInSync(t *testing.T) {
 	begin := threeReplicas + leads(1, 0, 1, 2, 3) + "b1 leader.began t/0 - 0 0 0; b1 log.appended t/0 - 0 5; b2 log.appended t/0 - 0 5; b3 log.appended t/0 - 0 5;"
 	alone := eligible(1, 0, `{"id":2,"epoch":1},{"id":3,"epoch":1}`, 1)
 	told := "b1 log.committed t/0 - 5 0 1"
-	judged := func(byItself bool, after string) []Violation {
+	judged := func(writer, after string) []Violation {
 		o := quorum()
 		s := newStory(t, o)
 		s.tell(begin + alone)
-		if byItself {
+		if writer != "" {
 			_, state, _ := strings.Cut(alone, "/state ")
-			s.rec.CoordCalled(s.who("b1"), &history.CoordCall{Op: "multi", Ops: []history.CoordCall{{Op: "check", Path: "/brokers/epochs/1"}, {Op: "set", Path: "/brokers/topics/t/state", Data: []byte(state)}}})
+			s.rec.CoordCalled(s.who("b1"), &history.CoordCall{Op: "multi", Ops: []history.CoordCall{{Op: "check", Path: writer}, {Op: "set", Path: "/brokers/topics/t/state", Data: []byte(state)}}})
 		}
 		s.tell(after)
 		return o.Violations()
 	}
-	fired := judged(true, "+1s;"+told)
+	const leader, controller = "/brokers/epochs/1", "/controller_epoch"
+	fired := judged(leader, "+1s;"+told)
 	require.Len(t, fired, 1)
 	require.Equal(t, HighMark, fired[0].Invariant)
 	require.Contains(t, fired[0].Message, "since 0s it knows that only 1 replicas are in sync; acks=all needs 2")
-	for after, byItself := range map[string]bool{
-		told:                               true,  // it was under way
-		"+1s;   " + told:                   false, // it has not heard of what the controller wrote
-		"+1s;" + leads(1, 0, 1, 2) + told:  true,  // somebody came back
-		"pause b1; +1s; resume b1;" + told: true,
+	for after, writer := range map[string]string{
+		told:                               leader,     // it was under way
+		"+1s;   " + told:                   "",         // it has not heard of what the controller wrote
+		"+1s;  " + told:                    controller, // its own broker is the controller, but not the one who leads
+		"+1s;" + leads(1, 0, 1, 2) + told:  leader,     // somebody came back
+		"pause b1; +1s; resume b1;" + told: leader,
 	} {
-		require.Empty(t, judged(byItself, after), after)
+		require.Empty(t, judged(writer, after), after)
 	}
 
 	// A leader that begins alone knows it.

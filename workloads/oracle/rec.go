@@ -30,7 +30,7 @@ import (
 // durable. And (LIVE) a log whose broker came back was opened within the promised time after the heal.
 //
 // A replica's log may be cut where it parts from its leader's, flushed or not, but not below the high watermark that its broker told; and it may be dropped as a whole to begin
-// anew further on, which its checkpoint says first.
+// anew further on, or further back when it begins behind all that its leader has, which its checkpoint says first.
 //
 // Beyond the atlas ([Ruins]): logs on a ruined disk are not judged, nor are replies when a wire changes bytes; index files are not judged any more on a disk that was ever ruined.
 //

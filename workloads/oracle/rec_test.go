@@ -2,9 +2,12 @@ package oracle
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
+	"faultline/broker/log"
+	wire "faultline/broker/record"
 	"faultline/sim/machine"
 	"faultline/workloads/history"
 
@@ -345,4 +348,88 @@ func TestSegmentsThatKeepTheirNames(t *testing.T) {
 	f := twoFlushed(t)
 	threeMore(f, func(int64) {})
 	f.silent()
+}
+
+// A replica whose log begins behind all that its leader has begins anew further back, as one does whose leader begins behind its end further on. It may stop at any moment on the way.
+func TestReplicasThatBeginAnew(t *testing.T) {
+	cfg := log.Config{SegmentBytes: 300, FlushInterval: time.Second, RetentionTime: -1, RetentionBytes: 1}
+	for seed := range uint64(40) {
+		draw := rand.New(rand.NewPCG(seed, 9))
+		b := newBench(t, seed, Topic{Replicas: 2, RetentionTime: -1, RetentionBytes: 1, SegmentBytes: 300})
+		var l *log.Log
+		open := func() error {
+			var err error
+			if l, err = log.Open(b.m, benchDir, "visits", 0, cfg, false); err == nil {
+				b.m.Trace(machine.Event{Kind: machine.HighWatermark, Subject: "visits/0", A: l.Start(), B: -1})
+			}
+			return err
+		}
+		follow := func(n int) error {
+			var builder wire.Builder
+			for range n {
+				builder.Reset(0)
+				builder.Add(b.m.Now().UnixMilli(), nil, make([]byte, 100), nil)
+				p, err := builder.Finish()
+				if err == nil {
+					_, err = l.Append(p, log.AppendOptions{})
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return l.Flush()
+		}
+		told := func(hw int64) {
+			b.m.Trace(machine.Event{Kind: machine.HighWatermark, Subject: "visits/0", A: hw})
+		}
+		require.NoError(t, b.do(open))
+		for range 6 {
+			require.NoError(t, b.do(func() error { return follow(6) }))
+			require.NoError(t, b.do(func() error { told(l.End()); return l.Retain(l.End()) }))
+			require.NoError(t, b.do(func() error { return follow(draw.IntN(4)) }))
+			further, back := draw.IntN(2) == 0, draw.Int64N(5)
+			b.c.Go("restart", func() {
+				if further {
+					to := l.End() + 1
+					if l.Restart(to, 0) == nil {
+						told(to)
+					}
+					return
+				}
+				to := max(l.Start()-1-back, 0)
+				told(to)
+				l.Restart(to, 0)
+			})
+			b.pass(time.Duration(draw.IntN(20_000)) * time.Microsecond)
+			switch draw.IntN(3) {
+			case 0:
+				b.crash()
+			case 1:
+				b.power()
+			default:
+				b.pass(time.Second)
+				continue
+			}
+			require.NoError(t, b.do(open))
+		}
+		require.Empty(t, b.found(), "seed %d", seed)
+		b.w.Close()
+	}
+}
+
+// Nothing but a broker that told that it knows of nothing committed there, and wrote where it begins, may drop a log.
+func TestReplicasThatBeginAnewWithoutReason(t *testing.T) {
+	for _, reason := range []func(f *forger){
+		func(f *forger) { f.checkpoint(2, true) },
+		func(f *forger) { f.trace(machine.HighWatermark, 2, 0) },
+		func(f *forger) { f.trace(machine.HighWatermark, 2, 0); f.checkpoint(2, false) },
+	} {
+		f := threeSegments(t, Topic{Replicas: 2, RetentionTime: -1, RetentionBytes: 1})
+		f.trace(machine.HighWatermark, 12, 0)
+		f.remove(0)
+		f.remove(5)
+		reason(f)
+		f.remove(10)
+		f.fires(Retain, "no segment is left to append to")
+	}
 }

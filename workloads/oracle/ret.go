@@ -14,7 +14,8 @@ import (
 // reading of the last 30 s: the decision comes a little before the deed), or the log without it still has as many bytes as the policy keeps; all
 // of it is visible; it is not the one that holds the log's end, and an active segment remains. The same holds while a log is being opened for
 // what an interrupted deletion left over; there, segments may go too that lie behind the first batch which is not whole, for a crash can do that.
-// A log goes as a whole only after its topic was deleted or its replica was moved to another broker.
+// A log goes as a whole only after its topic was deleted or its replica was moved to another broker; and all its segments do when a replica begins anew with another part of its leader's log,
+// which its checkpoint says first.
 // And what the policy does not keep goes: not later than Within after it could. That includes the only segment when all its records are too old, for the
 // broker rolls it then. A segment that holds several batches is not larger than the topic's segments may be, unless it may be compacted, which adds a little to each batch with tombstones.
 //
@@ -121,7 +122,7 @@ func (o *Retention) removed(l *diskLog, s *segmentScan) {
 		}
 		o.Violate(o.disks.now(), Retain, "%s on %s: %s was removed, but %s", l.place, l.on.machine, what, fmt.Sprintf(format, args...))
 	}
-	if l.replicated && (last && i > 0 && s.base >= l.committed || l.restarts(whole.next())) {
+	if l.replicated && (last && i > 0 && s.base >= l.committed || l.restarts(l.first(), whole.next())) {
 		return // the end of a replica is cut off, or it begins anew: Recoveries judges that
 	}
 	if !l.open {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"faultline/broker/client"
 	"faultline/sim/machine"
 	"faultline/workloads/history"
 
@@ -32,6 +33,7 @@ import (
 //	refused b1 t/0 56                    a fetch from machine b1 gets this error code
 //	commits c1 g m1 1 t/0 42 10ms        an acknowledged commit of member m1 in generation 1, that ends now and took so long; a last number is the error code of one that was refused
 //	recalls c1 g t/0 42 10ms             the answer to a question for a committed offset, likewise
+//	ends c1 b1 t/0 42 10ms               the answer of b1 to the question where the log ends, likewise
 //	answer c1 join g m1 20ms 0           to the join (sync, beat, leave) of member m1 (- for none) of group g, sent so long ago; a last word is the member id in it, m1 leads; lost: none came
 //	produce p1 1 20ms                    a produce request with acks=1 that ends now and took so long
 //
@@ -249,6 +251,11 @@ func (s *story) event(w []string) {
 		t, p := place(w[3])
 		resp := &kmsg.OffsetFetchResponse{Groups: []kmsg.OffsetFetchResponseGroup{{Group: w[2], Topics: []kmsg.OffsetFetchResponseGroupTopic{{Topic: t, Partitions: []kmsg.OffsetFetchResponseGroupTopicPartition{{Partition: p, Offset: s.num(w[4])}}}}}}}
 		r.KafkaCalled(s.who(w[1]), &history.KafkaCall{Broker: "b1:9092", Key: 9, Req: &kmsg.OffsetFetchRequest{}, Resp: resp, Start: s.now - s.duration(w[5]), End: s.now, Sent: true})
+	case "ends":
+		t, p := place(w[3])
+		req := &kmsg.ListOffsetsRequest{Topics: []kmsg.ListOffsetsRequestTopic{{Topic: t, Partitions: []kmsg.ListOffsetsRequestTopicPartition{{Partition: p, Timestamp: client.Latest}}}}}
+		resp := &kmsg.ListOffsetsResponse{Topics: []kmsg.ListOffsetsResponseTopic{{Topic: t, Partitions: []kmsg.ListOffsetsResponseTopicPartition{{Partition: p, Offset: s.num(w[4])}}}}}
+		r.KafkaCalled(s.who(w[1]), &history.KafkaCall{Broker: w[2] + ":9092", Key: 2, Req: req, Resp: resp, Start: s.now - s.duration(w[5]), End: s.now, Sent: true})
 	case "produce":
 		took := s.duration(w[3])
 		r.KafkaCalled(s.who(w[1]), &history.KafkaCall{Broker: "b1:9092", Req: &kmsg.ProduceRequest{Acks: int16(s.num(w[2]))}, Start: s.now - took, End: s.now, Sent: true})

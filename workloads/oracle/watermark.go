@@ -4,8 +4,11 @@ import (
 	"strings"
 	"time"
 
+	"faultline/broker/client"
 	"faultline/sim/machine"
 	"faultline/workloads/history"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Watermarks judges the high watermarks (HW) that brokers tell (HW).
@@ -14,10 +17,10 @@ import (
 //   - in the life of one process, what a broker tells of a partition never goes back, be it leader or follower. After a restart it may be lower: the checkpoint is older, but not by more than
 //     writtenWithin, unless a disk failed or stalled, or the process stood still, in that time (KAFKA-1647);
 //   - over leaders: a new one begins with what it knew as a follower, which may be lower than what the old one told. But as soon as it moves it is not below anything that a leader of an earlier
-//     epoch told, for every in-sync replica has all of that;
+//     epoch told, for every in-sync replica has all of that. Nor does it, until then, answer a client that asks where the log ends with less (KIP-207);
 //   - log start <= HW <= log end, as the broker tells them: when the log is opened, at each move, when retention deletes, and, when the log was restarted further on, by the next append.
 //
-// After an unclean election, where the topic allows it, the HW may go back.
+// After an unclean election, where the topic allows it, the HW may go back, and that of a follower below its log start: its log must begin anew there before the next append.
 //
 // Not verified: that the HW moves (Liveness, Delivery), that what lies below is what was there (Agreement). Beyond the atlas ([Ruins]) a partition that is freed is not
 // judged.
@@ -38,11 +41,12 @@ type watermark struct {
 	inc        int
 	hw         int64
 	start, end int64
-	epoch      int64 // in which it leads; none
-	before     int64 // the highest HW that a leader of an earlier epoch told
-	unclean    int   // unclean elections when it was looked at
-	behind     bool  // the log was restarted, and the HW must follow
-	open       bool  // before, what goes was deleted in an earlier life
+	epoch      int64         // in which it leads; none
+	since      time.Duration // of when
+	before     int64         // the highest HW that a leader of an earlier epoch told
+	unclean    int           // unclean elections when it was looked at
+	behind     bool          // log and HW were not moved together: by the next append the one must have followed the other
+	open       bool          // before, what goes was deleted in an earlier life
 
 	recent []toldAt // what was told in the last writtenWithin, and the last before
 	owed   int64    // what an earlier life must have written down
@@ -131,6 +135,7 @@ func (o *Watermarks) Observe(e *history.Event) {
 	switch t.Kind {
 	case machine.LogOpened:
 		w.start, w.end, w.hw, w.open = t.A, t.B, t.A, true
+		w.recent = nil // a replica that comes back to a broker in the same process is another one
 	case machine.LogAppended:
 		if w.behind && w.hw < w.start {
 			o.Violate(e.At, HighMark, "%s appends to %s, whose log starts at %d, above the high watermark %d", e.Machine, p.place, w.start, w.hw)
@@ -141,6 +146,7 @@ func (o *Watermarks) Observe(e *history.Event) {
 		if t.B > t.A {
 			w.start, w.behind = t.B, true
 		}
+		w.start = min(w.start, t.B)
 	case machine.LogDeleted:
 		w.start = t.B
 		if w.open && w.hw < w.start {
@@ -180,7 +186,43 @@ func (o *Watermarks) outside(e *history.Event) {
 		each(func(w *watermark) { w.recent = nil })
 	case history.MachineWiped:
 		each(func(w *watermark) { w.owed = 0 })
+	case history.KafkaCalled:
+		o.named(e)
 	}
+}
+
+// named judges where leaders say that logs end. Who began to lead while the request was under way may have answered before.
+func (o *Watermarks) named(e *history.Event) {
+	req, ok := e.Kafka.Req.(*kmsg.ListOffsetsRequest)
+	resp, answered := e.Kafka.Resp.(*kmsg.ListOffsetsResponse)
+	if !ok || !answered {
+		return
+	}
+	host, _, _ := strings.Cut(e.Kafka.Broker, ":")
+	for i := range resp.Topics {
+		for j := range resp.Topics[i].Partitions {
+			at, rp := place{resp.Topics[i].Topic, resp.Topics[i].Partitions[j].Partition}, &resp.Topics[i].Partitions[j]
+			p, w := o.cluster.parts[at], o.marks[hosted{host, at}]
+			if rp.ErrorCode != 0 || !asksEnd(req, at) || p == nil || o.cluster.freed(p) || w == nil || w.epoch < 0 || w.since > e.Kafka.Start || w.unclean != p.unclean {
+				continue
+			}
+			if rp.Offset < w.before {
+				o.Violate(e.At, HighMark, "%s, which leads %s in epoch %d, tells %s that its log ends at %d, but a leader before told %d", host, at, w.epoch, e.Machine, rp.Offset, w.before)
+			}
+		}
+	}
+}
+
+// asksEnd tells whether a request asks where the partition's log ends.
+func asksEnd(req *kmsg.ListOffsetsRequest, at place) bool {
+	for i := range req.Topics {
+		for j := range req.Topics[i].Partitions {
+			if p := &req.Topics[i].Partitions[j]; req.Topics[i].Topic == at.topic && p.Partition == at.partition {
+				return p.Timestamp == client.Latest
+			}
+		}
+	}
+	return false
 }
 
 func (o *Watermarks) began(e *history.Event, p *replicas) {
@@ -190,7 +232,7 @@ func (o *Watermarks) began(e *history.Event, p *replicas) {
 	}
 	w.before = o.high[p.place]
 	o.high[p.place] = max(w.before, e.Trace.C)
-	w.epoch = e.Trace.A
+	w.epoch, w.since = e.Trace.A, e.At
 	o.bounds(e, p, w, e.Trace.C)
 	if e.Trace.C < w.hw {
 		o.Violate(e.At, HighMark, "%s begins to lead %s with the high watermark %d, but it told %d before", e.Machine, p.place, e.Trace.C, w.hw)
@@ -201,7 +243,11 @@ func (o *Watermarks) began(e *history.Event, p *replicas) {
 func (o *Watermarks) told(e *history.Event, p *replicas, leader bool) {
 	w := o.mark(e, p)
 	hw := e.Trace.A
-	o.bounds(e, p, w, hw)
+	if !leader && hw < w.start && p.unclean > 0 {
+		w.behind = true
+	} else {
+		o.bounds(e, p, w, hw)
+	}
 	w.note(e.At, hw)
 	switch {
 	case e.Trace.B < 0:

@@ -124,6 +124,7 @@ func (c *checker) topology(t *Topology) {
 			}
 			read[name] = true
 		}
+		c.idle(path, group)
 	}
 	for i := range t.Producers {
 		p, path := &t.Producers[i], fmt.Sprintf("topology.producers[%d]", i)

@@ -27,6 +27,9 @@ func (s *Scenario) Draw(seed uint64) *Scenario {
 			t.MinISR = t.Replicas
 		}
 	}
+	for i := range d.Topology.Groups {
+		d.Topology.Groups[i].forgetIdle()
+	}
 	env := d.env()
 	d.Faults = d.Faults.Draw(seed, env)
 	if d.Swarm != nil {

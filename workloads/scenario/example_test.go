@@ -52,7 +52,7 @@ faults:
 `))
 	fmt.Println(err)
 	// Output:
-	// crash.yaml:3:21: topology.brokers.count: found 0, allowed is 1 to 64
+	// crash.yaml:3:21: topology.brokers.count: found 0, allowed is 1 to 128
 	// crash.yaml:4:18: workload.rate: found "2000", allowed is a rate such as 2000/s (it does not end with "/s")
 	// crash.yaml:6:21: faults[0].fault: found "crsh", allowed is crash, power-loss, stop, start, rolling-restart, pause, freeze, partition, isolate, slow-link, clog, swizzle-clog, loss, corruption, reset-connections, cut-connections, session-expiry, clock-jump, clock-drift, disk-error, disk-full, disk-short, disk-slow, disk-stall, bit-rot, misdirected-write, lying-disk, replace-disk, slow-cpu, add-partitions, create-topic, renew-topic, reassign, misfortune; did you mean "crash"?
 }

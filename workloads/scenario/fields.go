@@ -52,7 +52,7 @@ type Topology struct {
 // Brokers configures the brokers.
 type Brokers struct {
 	// Number of brokers.
-	Count quantity.Counts `yaml:"count" short:"true" default:"1" min:"1" max:"64"`
+	Count quantity.Counts `yaml:"count" short:"true" default:"1" min:"1" max:"128"`
 	// Further brokers, which only a start fault starts; they have the numbers after the others.
 	Spare quantity.Counts `yaml:"spare" default:"0" min:"0" max:"16"`
 	// How far the wall clock is off at the start; drawn per machine.
@@ -73,6 +73,8 @@ type Brokers struct {
 	OffsetsReplicas quantity.Counts `yaml:"offsets_replicas" default:"3" min:"1" max:"16"`
 	// A segment of that topic is closed and the next one begun at this size; then it can be compacted.
 	OffsetsSegmentBytes quantity.Sizes `yaml:"offsets_segment_bytes" default:"1MiB" min:"1KiB"`
+	// Whether log bytes go to consumers straight from files, or through the broker's memory.
+	ZeroCopy quantity.Choice `yaml:"zero_copy" default:"yes" oneof:"yes|no"`
 	// How long the first rebalance of an empty coordinator group waits for more members.
 	GroupDelay quantity.Durations `yaml:"group_delay" default:"200ms" min:"0s" max:"1m"`
 	// How long after a process ended by itself (a disk error, a lost session) it is started again.
@@ -100,7 +102,7 @@ type Topic struct {
 	// Name of the topic: letters, digits, dots, dashes and underscores.
 	Name string `yaml:"name" need:"true"`
 	// Number of partitions.
-	Partitions quantity.Counts `yaml:"partitions" default:"4" min:"1" max:"64"`
+	Partitions quantity.Counts `yaml:"partitions" default:"4" min:"1" max:"1024"`
 	// Replicas of each partition, on as many brokers. With one, a message is visible when it is flushed; with more, when every in-sync replica has it.
 	Replicas quantity.Counts `yaml:"replicas" default:"1" min:"1" max:"16"`
 	// In-sync replicas that acks=all needs. Where a seed draws fewer replicas, it is as many as these.
@@ -134,7 +136,7 @@ type Topic struct {
 // Producer configures some producers alike.
 type Producer struct {
 	// Number of producers.
-	Count quantity.Counts `yaml:"count" short:"true" default:"1" min:"1" max:"64"`
+	Count quantity.Counts `yaml:"count" short:"true" default:"1" min:"1" max:"128"`
 	// How far the wall clock is off at the start; drawn per machine.
 	ClockOffset quantity.Durations `yaml:"clock_offset" default:"0s" min:"-1h" max:"1h" each:"true"`
 	// When a producer starts, counted from the start of the load; drawn per machine.
@@ -176,16 +178,16 @@ type Group struct {
 	// How members find to each other: in the coordination service (registry, the paper's way), or by a broker (coordinator, Kafka's classic protocol).
 	Protocol quantity.Choice `yaml:"protocol" default:"registry" oneof:"registry|coordinator"`
 	// How the leader of a coordinator group divides the partitions.
-	Assignor quantity.Choice `yaml:"assignor" default:"range" oneof:"range|roundrobin|sticky|cooperative-sticky"`
-	// Whether members of a coordinator group are static: each has its machine's name as group.instance.id, does not leave when it stops, and gets what it had when it comes back within its session.
-	Static quantity.Choice `yaml:"static" default:"no" oneof:"no|yes"`
+	Assignor quantity.Choice `yaml:"assignor" default:"range" oneof:"range|roundrobin|sticky|cooperative-sticky" only:"coordinator"`
+	// Whether members of a coordinator group are static: each has its machine's name as group.instance.id, does not leave when it stops, and gets what it had when it comes back within its session. Old clients cannot be.
+	Static quantity.Choice `yaml:"static" default:"no" oneof:"no|yes" only:"coordinator"`
 	// Whether members of a coordinator group speak as clients do now, or as the first ones did: without a rebalance time-out of their own, which is then their session time-out, and without a member
 	// id before the first rebalance is over.
-	Clients quantity.Choice `yaml:"clients" default:"current" oneof:"current|old"`
+	Clients quantity.Choice `yaml:"clients" default:"current" oneof:"current|old" only:"coordinator"`
 	// How long the application may work on one record before its member of a coordinator group leaves; also how long a rebalance waits for a member.
-	MaxPollInterval quantity.Durations `yaml:"max_poll_interval" default:"5s" min:"10ms" max:"1h"`
+	MaxPollInterval quantity.Durations `yaml:"max_poll_interval" default:"5s" min:"10ms" max:"1h" only:"coordinator"`
 	// Number of consumers that start by themselves.
-	Consumers quantity.Counts `yaml:"consumers" default:"2" min:"1" max:"64"`
+	Consumers quantity.Counts `yaml:"consumers" default:"2" min:"1" max:"128"`
 	// Further consumers, which only a start fault starts; they have the numbers after the others of the group.
 	Spare quantity.Counts `yaml:"spare" default:"0" min:"0" max:"64"`
 	// How far the wall clock is off at the start; drawn per machine.
@@ -222,10 +224,10 @@ type Group struct {
 	FetchWait quantity.Durations `yaml:"fetch_wait" default:"250ms" min:"1ms"`
 	// Records that wait in one stream at most.
 	Queue quantity.Counts `yaml:"queue" default:"2000" min:"1"`
-	// How often a rebalance is tried again before the consumer gives up.
-	RebalanceRetries quantity.Counts `yaml:"rebalance_retries" default:"unlimited" min:"0" max:"unlimited"`
-	// Pause before a rebalance is tried again.
-	RebalanceBackoff quantity.Durations `yaml:"rebalance_backoff" default:"200ms" min:"1ms"`
+	// How often a rebalance of a registry group is tried again before the consumer gives up.
+	RebalanceRetries quantity.Counts `yaml:"rebalance_retries" default:"unlimited" min:"0" max:"unlimited" only:"registry"`
+	// Pause before a rebalance of a registry group is tried again.
+	RebalanceBackoff quantity.Durations `yaml:"rebalance_backoff" default:"200ms" min:"1ms" only:"registry"`
 	// How long after a process ended by itself it is started again.
 	Restart quantity.Durations `yaml:"restart" default:"500ms" min:"1ms"`
 }

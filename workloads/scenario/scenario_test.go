@@ -98,6 +98,40 @@ func TestADrawIsKeyedByItsField(t *testing.T) {
 	require.False(t, s.Topology.Brokers.Count.Fixed(), "the draw works on a copy")
 }
 
+func TestOptionsThatDoNothingInAGroupAreRefused(t *testing.T) {
+	parse := func(group string) (*scenario.Scenario, error) {
+		return scenario.Parse("x.yaml", []byte("name: x\ntopology: {groups: [{name: g, "+group+"}]}\n"))
+	}
+	for _, c := range []struct{ group, want string }{
+		{"static: yes", "static: found yes in a group of protocol registry, where it does nothing; allowed is to leave it out, or protocol: coordinator"},
+		{"static: no", "static: found no in a group of protocol registry"},
+		{"assignor: [range, sticky]", "assignor: found [range, sticky] in a group of protocol registry"},
+		{"assignor: range", "assignor: found range in a group of protocol registry"},
+		{"max_poll_interval: 2s..4s", "max_poll_interval: found 2s..4s in a group of protocol registry"},
+		{"clients: old, protocol: registry", "clients: found old in a group of protocol registry"},
+		{"protocol: coordinator, rebalance_retries: 3", "rebalance_retries: found 3 in a group of protocol coordinator, where it does nothing; allowed is to leave it out, or protocol: registry"},
+		{"protocol: coordinator, rebalance_backoff: 1s", "rebalance_backoff: found 1s in a group of protocol coordinator"},
+		{"protocol: coordinator, clients: old, static: yes", "static: found yes with clients old, who cannot be static; allowed is no, or clients: current"},
+	} {
+		_, err := parse(c.group)
+		require.ErrorContains(t, err, "x.yaml:2:", c.group)
+		require.ErrorContains(t, err, "topology.groups[0]."+c.want, c.group)
+	}
+	for _, group := range []string{"protocol: coordinator, static: yes, assignor: sticky, clients: [current, old], max_poll_interval: 1s", "rebalance_retries: 3, rebalance_backoff: 1s",
+		"protocol: [registry, coordinator], static: yes, max_poll_interval: 1s, rebalance_backoff: 1s"} {
+		s, err := parse(group)
+		require.NoError(t, err, group)
+		for seed := range uint64(10) { // what a seed makes idle is not there in what it draws
+			d := s.Draw(seed)
+			back, err := scenario.Parse("y.yaml", d.Marshal())
+			require.NoError(t, err, "%s", d.Marshal())
+			require.Equal(t, d, back)
+			g := d.Topology.Groups[0]
+			require.Equal(t, g.Protocol.V() == "coordinator" && g.Clients.V() == "current" && s.Topology.Groups[0].Static.V() == "yes", g.Static.V() == "yes")
+		}
+	}
+}
+
 func TestInputIsRelativeToTheFile(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "x.yaml")

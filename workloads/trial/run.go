@@ -56,9 +56,6 @@ type run struct {
 	closers   []io.Closer
 }
 
-// setUpWithin is how long the set-up may take before the load begins all the same.
-const setUpWithin = time.Second
-
 func newRun(sc *scenario.Scenario, seed uint64, o Options) (*run, error) {
 	r := &run{sc: sc, seed: seed, o: o, byName: map[string]*node{}, registry: newRegistry(), loadAt: -1}
 	feed, err := r.openFeed()
@@ -166,8 +163,13 @@ func (r *run) live() {
 			r.w.At(m.Start, func() { r.boot(r.byName[m.Name]) })
 		}
 	}
-	r.w.At(0, func() { r.boot(r.admin.node) })
-	r.w.At(setUpWithin, r.beginLoad)
+	if !r.o.Foreign {
+		r.w.At(0, func() { r.boot(r.admin.node) })
+	}
+	if r.o.SetUp == 0 {
+		r.o.SetUp = time.Second
+	}
+	r.w.At(r.o.SetUp, r.beginLoad)
 	const slice = 100 * time.Millisecond // virtual time between two looks at the outside
 	for !r.ended {
 		until := r.w.Now() + slice
@@ -191,6 +193,19 @@ func (r *run) live() {
 type loadClock struct{ r *run }
 
 func (c loadClock) At(t time.Duration, fn func()) { c.r.w.At(c.r.loadAt+t, fn) }
+
+// prepared is called when the topics exist.
+func (r *run) prepared() {
+	if r.o.Retained != nil && r.loadAt < 0 {
+		r.retain()
+		return
+	}
+	if r.o.Program != nil {
+		r.when(r.led, r.beginLoad) // a measurement begins with a cluster that is ready
+		return
+	}
+	r.beginLoad()
+}
 
 // beginLoad starts the clients and the fault plan.
 func (r *run) beginLoad() {

@@ -42,8 +42,11 @@ type Options struct {
 	Passages   bool               // count failpoints and marks
 
 	// Program gives a machine another program than the scenario's, nil: it keeps that. With it the trial ends with its load, without healing: a benchmark.
-	Program func(m scenario.Machine) func(machine.Machine) error
-	OnLoad  func(at time.Duration, now func() time.Duration) // told when the load begins, and how to read the world's clock
+	Program  func(m scenario.Machine) func(machine.Machine) error
+	SetUp    time.Duration // how long the set-up may take before the load begins all the same. Default: a second
+	Foreign  bool          // the servers are not this system's: nobody makes topics, and the load begins when the time of the set-up is over
+	Retained *Retained
+	OnLoad   func(at time.Duration, now func() time.Duration) // told when the load begins, and how to read the world's clock
 }
 
 // Result is what a trial came to.

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"faultline/reports"
+	"faultline/workloads/bench"
+)
+
+// realFlags are the flags of a bench on this machine.
+type realFlags struct {
+	real    bool
+	against []string
+	unpin   bool
+	dir     string
+}
+
+func (f *realFlags) register(c *cobra.Command) {
+	c.Flags().BoolVar(&f.real, "real", false, "measure on this machine (Linux), too: each server is a process, the clients are in this one")
+	c.Flags().StringArrayVar(&f.against, "against", nil, "measure a system that runs already, by its address, like kafka://127.0.0.1:9092; may be given several times. Without --real nothing else is measured")
+	c.Flags().StringVar(&f.dir, "dir", "", "folder for the files of the servers on this machine (default: the system's for temporary files)")
+	c.Flags().BoolVar(&f.unpin, "no-pin", false, "let servers and clients run on all processors, instead of half of them each")
+}
+
+// serverCommand is what bench --real starts for each server.
+func serverCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "bench-server",
+		Short:  "Run a server of a bench --real, as standard input says, until that ends",
+		Args:   cobra.NoArgs,
+		Hidden: true,
+		RunE:   func(*cobra.Command, []string) error { return bench.ServeMachine(os.Stdin, benchSystem) },
+	}
+}
+
+// benchSystem finds the system of a series: a name, or the address of one that runs elsewhere.
+func benchSystem(c *bench.Cell) (*bench.System, error) {
+	name := c.Series.System
+	if !strings.Contains(name, "://") {
+		return bench.Simulated(), nil
+	}
+	u, err := url.Parse(name)
+	if err != nil {
+		return nil, fmt.Errorf("--against: %w", err)
+	}
+	if u.Scheme == "kafka" {
+		return bench.Kafka(c, strings.Split(u.Host, ",")), nil
+	}
+	return nil, fmt.Errorf("--against %s: there is no driver for %q, only for kafka", name, u.Scheme)
+}
+
+// run measures a suite on this machine and puts the prediction beside it.
+func (f *realFlags) run(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, out string, json bool) error {
+	full := s.Against(f.against, !f.real)
+	if len(full.Series) == 0 {
+		return fmt.Errorf("--against: suite %s has no series of faultline that another system could be driven like", s.Name)
+	}
+	for i := range full.Series {
+		c, err := full.Cell(&full.Series[i], full.Sweep.Values[0])
+		if err != nil {
+			return err
+		}
+		if _, err := benchSystem(c); err != nil {
+			return err
+		}
+	}
+	host := onThisMachine(f.unpin, f.dir)
+	stop, release := onInterrupt()
+	defer release()
+	measured, err := f.measure(full, host.Measure, seeds, stop, json, "measured")
+	cut := errors.Is(err, bench.ErrStopped)
+	if err != nil && !cut {
+		return err
+	}
+	measured.Arm, measured.Profile = "real", "this machine"
+	shown := measured
+	var compared []bench.Compared
+	if f.real && !cut {
+		system := bench.Simulated()
+		predicted, err := f.measure(s, func(c *bench.Cell, seed uint64, stop func() bool) (*bench.Result, error) {
+			return bench.Simulate(c, system, p, seed, stop)
+		}, seeds[:1], stop, json, "predicted")
+		if cut = errors.Is(err, bench.ErrStopped); err != nil && !cut {
+			return err
+		}
+		predicted.Arm, predicted.Profile = "simulated", p.Name
+		compared = bench.Compare(predicted, measured)
+		shown = bench.Together(predicted, measured)
+	}
+	if json {
+		for i := range compared {
+			if err := reports.WriteJSON(w, predictionOf(s, &compared[i])); err != nil {
+				return err
+			}
+		}
+		for i := range measured.Curves {
+			for k := range measured.Curves[i].Points {
+				if err := printFigures(w, s, measured.Profile, &measured.Curves[i], &measured.Curves[i].Points[k]); err != nil {
+					return err
+				}
+			}
+		}
+	} else {
+		if !f.unpin && bench.Pinned() != "" {
+			fmt.Fprintf(w, "this machine, %s\n", bench.Pinned())
+		}
+		if err := printTable(w, measured); err != nil {
+			return err
+		}
+		if len(compared) > 0 {
+			fmt.Fprintf(w, "\npredicted on profile %s beside measured\n", p.Name)
+			if err := printComparison(w, s, compared); err != nil {
+				return err
+			}
+		}
+	}
+	if len(compared) > 0 {
+		path := filepath.Join(out, s.Name+"-prediction.csv")
+		if err := writeFile(path, func(w io.Writer) error { return reports.WriteComparison(w, s, compared) }); err != nil {
+			return err
+		}
+		if !json {
+			fmt.Fprintf(w, "wrote %s\n", path)
+		}
+	}
+	if err := writePictures(w, shown, out, json); err != nil {
+		return err
+	}
+	if cut {
+		return exit(exitInterrupted)
+	}
+	return nil
+}
+
+// measure runs all cells of a suite with a bar of progress.
+func (f *realFlags) measure(s *bench.Suite, arm bench.Arm, seeds []uint64, stop func() bool, json bool, what string) (*bench.Outcome, error) {
+	bar := newProgress(len(s.Series)*len(s.Sweep.Values), json)
+	ready := 0
+	o, err := s.Run(arm, seeds, stop, func(*bench.Curve, *bench.Point) {
+		ready++
+		bar.add(1)
+	})
+	bar.finish()
+	if errors.Is(err, bench.ErrStopped) {
+		fmt.Fprintf(os.Stderr, "interrupted when %d points were %s\n", ready, what)
+	}
+	if o != nil {
+		for i := range o.Curves {
+			if c, err := s.Cell(&s.Series[i], s.Sweep.Values[0]); err == nil {
+				if system, err := benchSystem(c); err == nil {
+					o.Curves[i].Guarantee = system.Guarantee
+				}
+			}
+		}
+	}
+	return o, err
+}
+
+// prediction is the JSON object of a figure that was predicted and measured.
+type prediction struct {
+	Suite     string  `json:"suite"`
+	Series    string  `json:"series"`
+	Value     string  `json:"value"`
+	Metric    string  `json:"metric"`
+	Of        string  `json:"metric_unit"`
+	Predicted float64 `json:"predicted"`
+	Measured  float64 `json:"measured"`
+	Low       float64 `json:"measured_low"`
+	High      float64 `json:"measured_high"`
+	Error     float64 `json:"error"` // of the prediction, as a share of what was measured
+}
+
+func predictionOf(s *bench.Suite, c *bench.Compared) prediction {
+	return prediction{s.Name, c.Series, c.Value, c.Metric, c.Unit, c.Predicted.Median, c.Measured.Median, c.Measured.Low, c.Measured.High, c.Error()}
+}
+
+func printComparison(w io.Writer, s *bench.Suite, all []bench.Compared) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(tw, "series\t%s\tquantity\tpredicted\tmeasured\tlow\thigh\terror\t\n", s.Sweep.Label)
+	for i := range all {
+		c := &all[i]
+		fmt.Fprintf(tw, "%s\t%s\t%s %s\t", c.Series, c.Value, c.Metric, c.Unit)
+		for _, v := range []float64{c.Predicted.Median, c.Measured.Median, c.Measured.Low, c.Measured.High} {
+			fmt.Fprintf(tw, "%s\t", humanize.Comma(int64(math.Round(v))))
+		}
+		fmt.Fprintf(tw, "%+.0f%%\t\n", 100*c.Error())
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	median, worst := bench.Errors(all)
+	_, err := fmt.Fprintf(w, "median error %.0f%%, worst %.0f%%\n", 100*median, 100*worst)
+	return err
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"faultline/reports"
+	"faultline/workloads/bench"
+)
+
+func planCommand() *cobra.Command {
+	var (
+		n           bench.Need
+		in, message string
+		profile     string
+		seed        uint64
+		json        bool
+		latency     time.Duration
+	)
+	c := &cobra.Command{
+		Use:   "plan",
+		Short: "Say how many brokers and partitions a load needs",
+		Long: `Say how many brokers and partitions a load needs on a hardware profile, by simulating clusters: the fewest brokers that take the load, deliver it to every group and stay below the
+latency, and with these the fewest partitions.
+
+Exit codes: 0 found, 1 no cluster that was tried carries it, 2 bad usage.`,
+		Example: "  faultline bench plan --in 100MiB/s --message 1KiB --groups 3 --replicas 3 --p99 50ms --profile linkedin-2014",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if n.In, err = n.In.Parse(in); err != nil {
+				return fmt.Errorf("--in: %w", err)
+			}
+			if n.Message, err = n.Message.Parse(message); err != nil {
+				return fmt.Errorf("--message: %w", err)
+			}
+			n.P99 = latency
+			p, err := bench.LoadProfile(profile)
+			if err != nil {
+				return err
+			}
+			return runPlan(cmd.OutOrStdout(), n, p, seed, json)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&in, "in", "10MiB/s", "bytes of messages per second of all producers together")
+	f.StringVar(&message, "message", "200B", "size of a message")
+	f.IntVar(&n.Groups, "groups", 1, "consumer groups, each of which receives every message")
+	f.IntVar(&n.Replicas, "replicas", 3, "replicas of each partition")
+	f.StringVar(&n.Acks, "acks", "all", "when a message is acknowledged: 0, 1 or all")
+	f.DurationVar(&latency, "p99", 100*time.Millisecond, "age at which 99 of 100 messages are received at most")
+	f.IntVar(&n.Most, "most", 64, "brokers at most")
+	f.StringVar(&profile, "profile", "virtio-2026", "hardware profile")
+	f.Uint64Var(&seed, "seed", 1, "the seed")
+	f.BoolVar(&json, "json", false, "print one JSON object for each cluster that was tried, then the answer")
+	return c
+}
+
+// triedCluster is the JSON object of a cluster.
+type triedCluster struct {
+	Answer     bool    `json:"answer,omitempty"`
+	Brokers    int     `json:"brokers"`
+	Partitions int     `json:"partitions"`
+	Consumers  int     `json:"consumers_per_group"`
+	Sent       float64 `json:"sent_per_second"`
+	Received   float64 `json:"received_per_second"`
+	P99        int64   `json:"p99_us"`
+	Lacks      string  `json:"lacks,omitempty"`
+}
+
+func runPlan(w io.Writer, n bench.Need, p *bench.Profile, seed uint64, json bool) error {
+	if err := n.Check(); err != nil {
+		return err
+	}
+	stop, release := onInterrupt()
+	defer release()
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if !json {
+		fmt.Fprintln(tw, "brokers\tpartitions\tconsumers a group\tsent/s\treceived/s\tp99\t\t")
+	}
+	object := func(t bench.Try, answer bool) error {
+		return reports.WriteJSON(w, triedCluster{answer, t.Brokers, t.Partitions, t.Consumers, t.Sent, t.Received, t.P99.Microseconds(), t.Lacks})
+	}
+	var failed error
+	t, err := bench.Plan(n, p, seed, stop, func(t bench.Try) {
+		if json {
+			failed = errors.Join(failed, object(t, false))
+			return
+		}
+		verdict := "carries it"
+		if t.Lacks != "" {
+			verdict = t.Lacks
+		}
+		fmt.Fprintf(tw, "%d\t%d\t%d\t%s\t%s\t%v\t%s\t\n", t.Brokers, t.Partitions, t.Consumers, humanize.Comma(int64(t.Sent)), humanize.Comma(int64(t.Received)), t.P99, verdict)
+	})
+	if err := errors.Join(failed, tw.Flush()); err != nil {
+		return err
+	}
+	switch {
+	case errors.Is(err, bench.ErrStopped):
+		return exit(exitInterrupted)
+	case errors.Is(err, bench.ErrTooMuch):
+		fmt.Fprintf(w, "no cluster of up to %d brokers carries it on %s; the last one that was tried: %s\n", n.Most, p.Name, t.Lacks)
+		return exit(exitViolation)
+	case err != nil:
+		return err
+	case json:
+		return object(t, true)
+	}
+	fmt.Fprintf(w, "%d brokers with %d partitions carry %v of %v messages to %d groups on %s: p99 %v\n", t.Brokers, t.Partitions, n.In, n.Message, n.Groups, p.Name, t.P99)
+	return nil
+}

@@ -1,0 +1,213 @@
+package picture
+
+import (
+	"image/color"
+	"math"
+	"strconv"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// TimeLine is what systems did step after step, a panel for the rate and, when there are latencies, one for them, through faults that stand behind as numbered bands.
+// A bar in a series' colour tells how long its rate was down.
+type TimeLine struct {
+	Head
+	Rate, Latency Axis // upwards; across are seconds since the load began
+	Series        []Stretch
+	Bands         []Band
+}
+
+// Stretch is a series of steps.
+type Stretch struct {
+	Name  string
+	Look  int
+	Steps []Step
+}
+
+// Step is one step, from its begin. A latency of zero: nothing came.
+type Step struct{ At, Rate, Latency float64 }
+
+// Band is a fault. Times are in seconds.
+type Band struct {
+	Name       string
+	From, To   float64
+	Recoveries []Recovery
+}
+
+// Recovery tells when a series' rate was back after a fault.
+type Recovery struct {
+	Look int
+	Took float64 // seconds after the fault's begin; negative: not while it was watched
+}
+
+func (t *TimeLine) rows() [][]string {
+	rows := [][]string{{"series", "time (s)", t.Rate.column(), t.Latency.column()}}
+	for _, s := range t.Series {
+		for _, step := range s.Steps {
+			latency := ""
+			if step.Latency > 0 {
+				latency = decimal(step.Latency)
+			}
+			rows = append(rows, []string{s.Name, decimal(step.At), decimal(step.Rate), latency})
+		}
+	}
+	return rows
+}
+
+var bandColors = []color.RGBA{{255, 228, 181, 255}, {221, 221, 221, 255}}
+
+func (t *TimeLine) draw(canvas draw.Canvas) error {
+	var keys []key
+	end, top, low, high := 0.0, 0.0, math.Inf(1), 0.0
+	for _, s := range t.Series {
+		keys = append(keys, key{name: s.Name, sample: func(c *draw.Canvas, box vg.Rectangle) {
+			c.StrokeLine2(lookOf(s.Look).line(false), box.Min.X, center(box).Y, box.Max.X, center(box).Y)
+		}})
+		for i, step := range s.Steps {
+			end = max(end, step.At)
+			if i > 0 {
+				end = max(end, 2*step.At-s.Steps[i-1].At)
+			}
+			top = max(top, step.Rate)
+			if step.Latency > 0 {
+				low, high = min(low, step.Latency), max(high, step.Latency)
+			}
+		}
+	}
+	for i, b := range t.Bands {
+		keys = append(keys, key{name: strconv.Itoa(i+1) + ": " + b.Name, sample: func(c *draw.Canvas, box vg.Rectangle) {
+			box.Min.X += 8
+			fill(c, bandColors[i%2], box)
+		}})
+	}
+	rows := 0 // of recovery bars
+	for _, b := range t.Bands {
+		rows = max(rows, len(b.Recoveries))
+	}
+	across := Axis{Name: "time since the load began", Unit: "s"}
+	latency := t.Latency
+	latency.Log = latency.Log && high > 0
+	panels := []*plot.Plot{newPlot(Axis{}, t.Rate)}
+	upwards(panels[0], t.Rate, 0, top)
+	if high > 0 {
+		panels = append(panels, newPlot(across, latency))
+		upwards(panels[1], latency, low, high)
+	} else {
+		panels[0].X.Label.Text = across.label()
+	}
+	for i, p := range panels {
+		p.Add(bands{t.Bands, i == 0}, horizontals{})
+		for _, s := range t.Series {
+			if err := s.add(p, i == 1); err != nil {
+				return err
+			}
+		}
+		p.X.Min, p.X.Max = 0, max(end, 1e-9)
+		p.X.Tick.Marker = linear{}
+	}
+	room := draw.Crop(frame(canvas, t.Head, keys), 0, -12, 0, 0)
+	tiles := draw.Tiles{Cols: 1, Rows: len(panels), PadTop: above, PadY: above + 4}
+	if top > 0 && len(t.Bands) > 0 { // the numbers and the bars of recovery stand above the lines
+		height := (room.Max.Y-room.Min.Y)/vg.Length(len(panels)) - 45
+		share := (bandHead + bandRow*vg.Length(rows)) / height
+		panels[0].Y.Max = max(panels[0].Y.Max, top/float64(1-min(share, 0.7)))
+	}
+	var grid [][]*plot.Plot
+	for _, p := range panels {
+		grid = append(grid, []*plot.Plot{p})
+	}
+	for i, c := range plot.Align(grid, tiles, room) {
+		over(draw.Canvas{Canvas: c[0].Canvas, Rectangle: vg.Rectangle{Min: room.Min, Max: c[0].Max}}, []Axis{t.Rate, latency}[i])
+		panels[i].Draw(c[0])
+	}
+	return nil
+}
+
+// add draws the steps; of latencies only those of steps in which something came, so that a line breaks where nothing did.
+func (s *Stretch) add(p *plot.Plot, latency bool) error {
+	var run plotter.XYs
+	flush := func() error {
+		if len(run) == 0 {
+			return nil
+		}
+		line, err := plotter.NewLine(run)
+		if err != nil {
+			return err
+		}
+		line.LineStyle = lookOf(s.Look).line(false)
+		line.StepStyle = plotter.PostStep
+		p.Add(line)
+		run = nil
+		return nil
+	}
+	for i, step := range s.Steps {
+		v := step.Rate
+		if latency {
+			v = step.Latency
+		}
+		if latency && v == 0 {
+			if err := flush(); err != nil {
+				return err
+			}
+			continue
+		}
+		run = append(run, plotter.XY{X: step.At, Y: v})
+		if i > 0 && (i+1 == len(s.Steps) || latency && s.Steps[i+1].Latency == 0) { // the last one lasts as long as the others
+			run = append(run, plotter.XY{X: 2*step.At - s.Steps[i-1].At, Y: v})
+		}
+	}
+	return flush()
+}
+
+// Heights at the top of the upper panel: of a band's number, and of a bar of recovery.
+const bandHead, bandRow = vg.Length(17), vg.Length(12)
+
+// bands draws faults, and in the upper panel their numbers and how long recovery took.
+type bands struct {
+	of    []Band
+	named bool
+}
+
+// Plot implements plot.Plotter.
+func (b bands) Plot(c draw.Canvas, p *plot.Plot) {
+	x, _ := p.Transforms(&c)
+	inside := func(v float64) vg.Length { return min(max(x(v), c.Min.X), c.Max.X) }
+	for i, band := range b.of {
+		box := vg.Rectangle{Min: vg.Point{X: inside(band.From), Y: c.Min.Y}, Max: vg.Point{X: max(inside(band.To), inside(band.From)+1.5), Y: c.Max.Y}}
+		fill(&c, bandColors[i%2], box)
+	}
+	if !b.named {
+		return
+	}
+	number, small := letters(10, black), letters(8.5, black)
+	number.XAlign = text.XCenter
+	small.YAlign = text.YCenter
+	for i, band := range b.of {
+		c.FillText(number, vg.Point{X: (inside(band.From) + inside(band.To)) / 2, Y: c.Max.Y - 2}, strconv.Itoa(i+1))
+		for n, r := range band.Recoveries {
+			if r.Took == 0 {
+				continue
+			}
+			y := c.Max.Y - bandHead - bandRow*(vg.Length(n)+0.3)
+			stroke := draw.LineStyle{Color: lookOf(r.Look).color, Width: 1.4}
+			from, to, told := inside(band.From), c.Max.X, "not over"
+			if r.Took >= 0 {
+				to, told = inside(band.From+r.Took), Short(r.Took, "s")
+			}
+			c.StrokeLine2(stroke, from, y, to, y)
+			c.StrokeLine2(stroke, from, y-3, from, y+3)
+			if r.Took >= 0 {
+				c.StrokeLine2(stroke, to, y-3, to, y+3)
+			}
+			if width := small.Width(told); to+4+width <= c.Max.X {
+				c.FillText(small, vg.Point{X: to + 4, Y: y}, told)
+			} else {
+				c.FillText(small, vg.Point{X: from - 4 - width, Y: y}, told)
+			}
+		}
+	}
+}

@@ -1,0 +1,336 @@
+package bench
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"faultline/broker/record"
+	"faultline/sim/machine"
+)
+
+// Calibration measures what this machine costs, each figure by itself and none by the throughput that it is to predict: CPU costs are read from the process's CPU clock, so that other programs
+// disturb them little, the others from the wall clock.
+type Calibration struct {
+	Host *Host  // runs the servers that costs of requests and records are measured with
+	Dir  string // on the disk that is measured. Default: the system's folder for temporary files
+	Stop func() bool
+	// Said is told each figure when it is there: "cpu.syscall", "870ns", "850ns to 910ns of 5".
+	Said func(name, value, spread string)
+
+	lines []string // of the profile
+	spent map[string]float64
+}
+
+const (
+	calibrateSamples = 5
+	calibrateSlice   = 60 * time.Millisecond // of a sample
+)
+
+// Run measures everything and returns the profile as a file.
+func (k *Calibration) Run(name string) ([]byte, error) {
+	dir, err := os.MkdirTemp(k.Dir, "faultline-calibrate-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	k.spent = map[string]float64{}
+	k.lines = []string{
+		"name: " + name,
+		"about: >-",
+		fmt.Sprintf("  %s, measured by \"faultline calibrate\" with %s: each figure is the median of so many samples as its remark says, with the lowest and highest.", Computer(), runtime.Version()),
+	}
+	for _, section := range []struct {
+		name string
+		fill func(dir string) error
+	}{{"cpu", k.processor}, {"disk", k.disk}, {"network", k.network}} {
+		k.lines = append(k.lines, section.name+":")
+		if err := section.fill(dir); err != nil {
+			return nil, fmt.Errorf("calibrate %s: %w", section.name, err)
+		}
+	}
+	text := []byte(strings.Join(k.lines, "\n") + "\n")
+	if _, err := ParseProfile(name+".yaml", text); err != nil {
+		return nil, err
+	}
+	return text, nil
+}
+
+// set writes a line of the profile.
+func (k *Calibration) set(path, value, remark string) {
+	parts := strings.Split(path, ".")
+	k.lines = append(k.lines, fmt.Sprintf("%s%s: %s # %s", strings.Repeat("  ", len(parts)-1), parts[len(parts)-1], value, remark))
+	k.Said(path, value, remark)
+}
+
+// take samples a quantity and writes its line.
+func (k *Calibration) take(path, what string, format func(float64) string, sample func() (float64, error)) error {
+	var all []float64
+	for range calibrateSamples {
+		if k.Stop() {
+			return ErrStopped
+		}
+		v, err := sample()
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		all = append(all, v)
+	}
+	return k.note(path, what, format, all)
+}
+
+func (k *Calibration) note(path, what string, format func(float64) string, all []float64) error {
+	f := spreadOf(all)
+	if f.Median <= 0 || math.IsNaN(f.Median) || math.IsInf(f.Median, 0) {
+		return fmt.Errorf("%s: found %v, a figure is above 0: is this machine too busy?", path, f.Median)
+	}
+	k.spent[path] = f.Median
+	k.set(path, format(f.Median), fmt.Sprintf("%s to %s of %d: %s", format(f.Low), format(f.High), len(all), what))
+	return nil
+}
+
+func nanoseconds(v float64) string { return fmt.Sprintf("%dns", int64(math.Round(v))) }
+func perSecond(v float64) string   { return fmt.Sprintf("%dB/s", int64(math.Round(v))) }
+
+// cpuTime is the CPU time of this process so far.
+func cpuTime() time.Duration {
+	t, _ := cpuClock()
+	return t
+}
+
+// costs is how much CPU time in nanoseconds one call takes.
+func costs(fn func() error) (float64, error) {
+	begin, calls := cpuTime(), 0
+	for until := time.Now().Add(calibrateSlice); time.Now().Before(until); {
+		for range 16 {
+			if err := fn(); err != nil {
+				return 0, err
+			}
+			calls++
+		}
+	}
+	return float64(cpuTime()-begin) / float64(calls), nil
+}
+
+// speed is how many bytes a second one core handles, each call so many.
+func speed(n int, fn func() error) func() (float64, error) {
+	return func() (float64, error) {
+		ns, err := costs(fn)
+		return float64(n) * 1e9 / ns, err
+	}
+}
+
+// processor measures the CPU section.
+func (k *Calibration) processor(string) error {
+	if _, ok := cpuClock(); !ok {
+		return errors.New("the CPU clock of a process can be read on Linux only")
+	}
+	cores, remark := runtime.NumCPU(), "all: they cannot be shared out"
+	if n := halfOfComputer(); n > 0 {
+		cores, remark = n, "servers and clients are pinned to half of the processors each"
+	}
+	k.set("cpu.cores", fmt.Sprint(cores), remark)
+	a, b, err := loopback()
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	defer b.Close()
+	message, got := make([]byte, 200), make([]byte, 200)
+	err = k.take("cpu.syscall", "half of a write and a read of 200 bytes on a loopback connection", nanoseconds, func() (float64, error) {
+		ns, err := costs(func() error { return pass(a, b, message, got) })
+		return ns / 2, err
+	})
+	if err != nil {
+		return err
+	}
+	const block = 64 << 10
+	from, to := make([]byte, 64<<20), make([]byte, 64<<20)
+	at := 0
+	next := func(list []byte) []byte {
+		at = (at + block) % len(list)
+		return list[at : at+block]
+	}
+	if err := k.take("cpu.copy", "64 KiB at a time, beyond the caches", perSecond, speed(block, func() error {
+		copy(next(to), next(from))
+		return nil
+	})); err != nil {
+		return err
+	}
+	castagnoli, sum := crc32.MakeTable(crc32.Castagnoli), uint32(0)
+	if err := k.take("cpu.sum", "CRC-32C of 64 KiB at a time", perSecond, speed(block, func() error {
+		sum ^= crc32.Checksum(next(from), castagnoli)
+		return nil
+	})); err != nil {
+		return err
+	}
+	if err := k.paths(); err != nil {
+		return err
+	}
+	return k.codecs()
+}
+
+// codecs measures compression of records as large and as compressible as visits are.
+func (k *Calibration) codecs() error {
+	var plain []byte
+	values := (&drive{cell: visitsCell()}).values(0)
+	for len(plain) < 64<<10 {
+		plain = append(plain, values[len(plain)%len(values)]...)
+	}
+	for _, way := range []string{"compress", "decompress"} {
+		k.lines = append(k.lines, "  "+way+":")
+		for _, codec := range []record.Codec{record.Gzip, record.Snappy, record.LZ4, record.Zstd} {
+			var c record.Compressor
+			var d record.Decompressor
+			packed, err := c.Append(nil, plain, codec)
+			if err != nil {
+				return err
+			}
+			var out []byte
+			run := func() (err error) { out, err = c.Append(out[:0], plain, codec); return err }
+			what := "64 KiB of visits"
+			if way == "decompress" {
+				run = func() (err error) { out, err = d.Append(out[:0], packed, codec); return err }
+				what = "of what comes forth"
+			}
+			if err := k.take("cpu."+way+"."+codec.String(), what, perSecond, speed(len(plain), run)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pathSuite is what costs of requests and records are measured with: a producer with small and with large batches, and a consumer.
+const pathSuite = `
+name: calibrate
+topology:
+  topics: [{name: visits, partitions: 1, segment_bytes: 64MiB, flush_interval: 20ms}]
+  producers: [{acks: 1, batch: 1MiB, linger: 5ms, in_flight: 5, partitioner: random}]
+workload: {message_bytes: 200B}
+load: {real_warm_up: 200ms, real_measure: 1s}
+sweep: {setting: topology.producers.0.batch_records, values: [1]}
+series:
+  - {name: small batches}
+  - {name: large batches, set: [topology.producers.0.batch_records=500]}
+  - name: consumer
+    set: [load.rate=1/s, load.retained=128MiB, "topology.groups.0.name=readers", topology.groups.0.consumers=1, topology.groups.0.fetch_bytes=1MiB, topology.groups.0.queue=100000]
+`
+
+func visitsCell() *Cell {
+	s, err := ParseSuite("calibrate.yaml", []byte(pathSuite))
+	if err != nil {
+		panic(err)
+	}
+	c, err := s.Cell(&s.Series[0], "1")
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// usage is what the clients of a run did and the CPU time that it took.
+type usage struct {
+	mu   sync.Mutex
+	work machine.Work
+	cpu  time.Duration
+}
+
+// counting is a machine that counts the work of its process.
+type counting struct {
+	machine.Machine
+	u *usage
+}
+
+func (c *counting) Work(w machine.Work) {
+	c.u.mu.Lock()
+	defer c.u.mu.Unlock()
+	t := &c.u.work
+	t.Requests += w.Requests
+	t.Records += w.Records
+	t.Syscalls += w.Syscalls
+	t.Copied += w.Copied
+	t.Summed += w.Summed
+}
+
+// rest is the CPU time in nanoseconds that is left for requests and records when what was measured before is taken off.
+func (k *Calibration) rest(u *usage) float64 {
+	w := &u.work
+	return float64(u.cpu) - float64(w.Syscalls)*k.spent["cpu.syscall"] - float64(w.Copied)*1e9/k.spent["cpu.copy"] - float64(w.Summed)*1e9/k.spent["cpu.sum"]
+}
+
+// paths measures what requests and records cost the clients: their CPU time in runs of a producer with small and with large batches, and of a consumer, divided by the work that they did. Servers
+// are in processes of their own, whose time does not count.
+func (k *Calibration) paths() error {
+	s, err := ParseSuite("calibrate.yaml", []byte(pathSuite))
+	if err != nil {
+		return err
+	}
+	var requests, records []float64
+	for i := range 3 {
+		var of [3]*usage
+		for n := range s.Series {
+			c, err := s.Cell(&s.Series[n], "1")
+			if err != nil {
+				return err
+			}
+			h := *k.Host
+			h.used = &usage{}
+			if _, err := h.Measure(c, uint64(i), k.Stop); err != nil {
+				return err
+			}
+			of[n] = h.used
+		}
+		small, large, consumer := of[0], of[1], of[2]
+		// request*small.Requests + record*small.Records = rest(small), and alike for large.
+		a, b, p := float64(small.work.Requests), float64(small.work.Records), k.rest(small)
+		c, d, q := float64(large.work.Requests), float64(large.work.Records), k.rest(large)
+		request := (p*d - q*b) / (a*d - b*c)
+		sent := (q - request*c) / d
+		received := (k.rest(consumer) - request*float64(consumer.work.Requests)) / float64(consumer.work.Records)
+		requests = append(requests, request)
+		records = append(records, (sent+received)/2)
+		k.Said("cpu.record", nanoseconds(sent)+" sent, "+nanoseconds(received)+" received", "CPU time of a producer and of a consumer")
+	}
+	if err := k.note("cpu.request", "CPU time of a producer whose batches are single records, without that of the records, of copies and of system calls", nanoseconds, requests); err != nil {
+		return err
+	}
+	return k.note("cpu.record", "CPU time of a producer with large batches and of a consumer, their mean, without copies, checksums and requests", nanoseconds, records)
+}
+
+// spreadOf is the median of samples with the lowest and the highest.
+func spreadOf(all []float64) Figure {
+	f := Figure{Median: middle(all), Low: all[0], High: all[0]}
+	for _, v := range all {
+		f.Low, f.High = min(f.Low, v), max(f.High, v)
+	}
+	return f
+}
+
+// pass sends a message over a connection and takes it out at its other end.
+func pass(a, b interface {
+	Write([]byte) (int, error)
+	Read([]byte) (int, error)
+}, message, got []byte) error {
+	if _, err := a.Write(message); err != nil {
+		return err
+	}
+	for n := 0; n < len(message); {
+		m, err := b.Read(got[n:])
+		if err != nil {
+			return err
+		}
+		n += m
+	}
+	if !bytes.Equal(message, got) {
+		return errors.New("another message came out than went in")
+	}
+	return nil
+}
