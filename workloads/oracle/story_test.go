@@ -31,10 +31,10 @@ import (
 //	c1 call set=data /path 7 1s 2s ok    an operation of session 7 from 1s to 2s: ok, refused or lost
 //	request c1 1s                        a request to a broker that began then
 //	refused b1 t/0 56                    a fetch from machine b1 gets this error code
-//	commits c1 g m1 1 t/0 42 10ms        an acknowledged commit of member m1 in generation 1, that ends now and took so long
+//	commits c1 g m1 1 t/0 42 10ms        an acknowledged commit of member m1 in generation 1, that ends now and took so long; a last number is the error code of one that was refused
 //	recalls c1 g t/0 42 10ms             the answer to a question for a committed offset, likewise
 //	ends c1 b1 t/0 42 10ms               the answer of b1 to the question where the log ends, likewise
-//	answer c1 join g m1 20ms 0           to the join (sync, beat, leave) of member m1 (- for none) of group g, sent so long ago; a last word is the member id in it; lost: none came
+//	answer c1 join g m1 20ms 0           to the join (sync, beat, leave) of member m1 (- for none) of group g, sent so long ago; a last word is the member id in it, m1 leads; lost: none came
 //	produce p1 1 20ms                    a produce request with acks=1 that ends now and took so long
 //
 // "handed c1 g/t/0 41", "claimed c1 g/t/0 40", "released c1 g/t/0", "committed c1 g/t/0 42" and "reset c1 g/t/0 40 50" are short
@@ -240,8 +240,12 @@ func (s *story) event(w []string) {
 		r.KafkaCalled(s.who("c1"), &history.KafkaCall{Broker: w[1] + ":9092", Resp: resp, Start: s.now, End: s.now, Sent: true})
 	case "commits":
 		t, p := place(w[5])
+		code := int16(0)
+		if len(w) > 8 {
+			code = int16(s.num(w[8]))
+		}
 		req := &kmsg.OffsetCommitRequest{Group: w[2], MemberID: w[3], Generation: int32(s.num(w[4])), Topics: []kmsg.OffsetCommitRequestTopic{{Topic: t, Partitions: []kmsg.OffsetCommitRequestTopicPartition{{Partition: p, Offset: s.num(w[6])}}}}}
-		resp := &kmsg.OffsetCommitResponse{Topics: []kmsg.OffsetCommitResponseTopic{{Topic: t, Partitions: []kmsg.OffsetCommitResponseTopicPartition{{Partition: p}}}}}
+		resp := &kmsg.OffsetCommitResponse{Topics: []kmsg.OffsetCommitResponseTopic{{Topic: t, Partitions: []kmsg.OffsetCommitResponseTopicPartition{{Partition: p, ErrorCode: code}}}}}
 		r.KafkaCalled(s.who(w[1]), &history.KafkaCall{Broker: "b1:9092", Key: 8, Req: req, Resp: resp, Start: s.now - s.duration(w[7]), End: s.now, Sent: true})
 	case "recalls":
 		t, p := place(w[3])
@@ -301,7 +305,7 @@ func (s *story) answer(w []string) {
 	switch w[1] {
 	case "join":
 		c.Req = &kmsg.JoinGroupRequest{Group: group, MemberID: member}
-		c.Resp = &kmsg.JoinGroupResponse{MemberID: w[len(w)-1], ErrorCode: code}
+		c.Resp = &kmsg.JoinGroupResponse{MemberID: w[len(w)-1], LeaderID: "m1", ErrorCode: code}
 	case "sync":
 		c.Req, c.Resp = &kmsg.SyncGroupRequest{Group: group, MemberID: member}, &kmsg.SyncGroupResponse{ErrorCode: code}
 	case "beat":
