@@ -3,6 +3,8 @@ package coord
 import (
 	"encoding/binary"
 
+	"faultline/coord/jute"
+	"faultline/coord/packed"
 	"faultline/coord/replica"
 )
 
@@ -72,6 +74,9 @@ func (s *Server) submit() {
 	for {
 		to := route{leader: s.leader, term: s.hard.term}
 		if !s.leading {
+			if len(s.outbox.requests) == 0 {
+				break
+			}
 			if to.link = s.linkEpoch(s.leader); to.link == 0 {
 				return
 			}
@@ -107,12 +112,12 @@ func (s *Server) submit() {
 
 // forwarded takes commands of another server.
 func (s *Server) forwarded(body []byte) {
-	d := reader{rest: body}
-	sessions := d.sessions()
-	if d.err != nil || !s.leading {
+	d := packed.Reader{Rest: body, Wrap: jute.ErrMalformed}
+	sessions := readSessions(&d)
+	if d.Err != nil || !s.leading {
 		return
 	}
-	for rest := d.rest; len(rest) > 0; {
+	for rest := d.Rest; len(rest) > 0; {
 		x, after, err := replica.DecodeBatch(rest)
 		if err != nil || !whole(&x) {
 			return
@@ -120,7 +125,7 @@ func (s *Server) forwarded(body []byte) {
 		rest = after
 	}
 	s.hearOf(sessions)
-	s.gather(func(b []byte) []byte { return append(b, d.rest...) })
+	s.gather(func(b []byte) []byte { return append(b, d.Rest...) })
 }
 
 // whole tells that a batch has the commands that it says: nothing else may get into the log.

@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"faultline/coord/packed"
 	"faultline/coord/replica"
 	"faultline/coord/tree"
 	"faultline/sim/machine"
@@ -130,21 +131,21 @@ func (r *recovered) load(name string, number uint64, b []byte) (err error) {
 		binary.BigEndian.Uint64(b[16:]) != uint64(len(b)-snapHeader) || binary.BigEndian.Uint32(b[24:]) != snapSum(b) {
 		return fmt.Errorf("%w: %s is no valid snapshot (%d bytes); restore it from a copy", tree.ErrCorrupt, name, len(b))
 	}
-	d := reader{rest: b[snapHeader:]}
+	d := packed.Reader{Rest: b[snapHeader:], Wrap: tree.ErrCorrupt}
 	x := &r.image
 	for _, v := range [...]*uint64{&x.id, &x.members, &x.hard.term, &x.hard.vote, &x.hard.commit, &x.index, &x.term} {
-		*v = d.uvarint()
+		*v = d.Uint()
 	}
 	r.log.reset(x.index, x.term)
 	var tail []*raftpb.Entry
-	for count := d.count(3); count > 0; count-- {
-		tail = append(tail, d.entry())
+	for count := d.Count(3); count > 0; count-- {
+		tail = append(tail, readEntry(&d))
 	}
-	if d.err != nil {
-		return fmt.Errorf("%s: %w: %w", name, tree.ErrCorrupt, d.err)
+	if d.Err != nil {
+		return fmt.Errorf("%s: %w", name, d.Err)
 	}
 	if err = r.log.append(tail); err == nil {
-		r.state, err = replica.Decode(d.rest)
+		r.state, err = replica.Decode(d.Rest)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -194,19 +195,16 @@ func (r *recovered) redo(name string, number uint64, b []byte) (torn string, err
 
 // record takes one record.
 func (r *recovered) record(payload []byte) error {
-	d := reader{rest: payload}
-	d.uvarint() // synced
-	hard := hardState{term: d.uvarint(), vote: d.uvarint(), commit: d.uvarint()}
-	applied := d.uvarint()
+	d := packed.Reader{Rest: payload, Wrap: tree.ErrCorrupt}
+	d.Uint() // synced
+	hard := hardState{term: d.Uint(), vote: d.Uint(), commit: d.Uint()}
+	applied := d.Uint()
 	var entries []*raftpb.Entry
-	for count := d.count(3); count > 0; count-- {
-		entries = append(entries, d.entry())
+	for count := d.Count(3); count > 0; count-- {
+		entries = append(entries, readEntry(&d))
 	}
-	if d.err == nil && len(d.rest) > 0 {
-		d.fail("end")
-	}
-	if d.err != nil {
-		return fmt.Errorf("%w: %w", tree.ErrCorrupt, d.err)
+	if err := d.End(); err != nil {
+		return err
 	}
 	if err := r.log.append(entries); err != nil {
 		return err

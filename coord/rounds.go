@@ -3,6 +3,9 @@ package coord
 import (
 	"encoding/binary"
 	"time"
+
+	"faultline/coord/jute"
+	"faultline/coord/packed"
 )
 
 // A read must see all that was acknowledged to anybody before it arrived, and so must a ping, since it extends what its client may rely on.
@@ -159,10 +162,10 @@ func (s *Server) tell(ctx []byte, index uint64) {
 
 // asked takes the question of another server.
 func (s *Server) asked(from uint64, body []byte) {
-	d := reader{rest: body}
-	round := d.uvarint()
-	sessions := d.sessions()
-	if d.err == nil && s.leading {
+	d := packed.Reader{Rest: body, Wrap: jute.ErrMalformed}
+	round := d.Uint()
+	sessions := readSessions(&d)
+	if d.Err == nil && s.leading {
 		s.hearOf(sessions)
 		s.queries.Ask(question{from, round})
 	}
@@ -170,9 +173,9 @@ func (s *Server) asked(from uint64, body []byte) {
 
 // wasTold takes the answer of the leader.
 func (s *Server) wasTold(body []byte) {
-	d := reader{rest: body}
-	round, index := d.uvarint(), d.uvarint()
-	if d.err == nil {
+	d := packed.Reader{Rest: body, Wrap: jute.ErrMalformed}
+	round, index := d.Uint(), d.Uint()
+	if d.Err == nil {
 		s.rounds.Told(round, index)
 	}
 }
@@ -185,11 +188,11 @@ func appendSessions(b []byte, sessions []int64) []byte {
 	return b
 }
 
-// sessions reads what appendSessions wrote.
-func (d *reader) sessions() []int64 {
+// readSessions reads what appendSessions wrote.
+func readSessions(d *packed.Reader) []int64 {
 	var ids []int64
-	for count := d.count(1); count > 0; count-- {
-		ids = append(ids, d.varint())
+	for count := d.Count(1); count > 0; count-- {
+		ids = append(ids, d.Int())
 	}
 	return ids
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"faultline/coord/jute"
+	"faultline/coord/packed"
 	"faultline/coord/replica"
 )
 
@@ -109,10 +111,10 @@ func FuzzFrames(f *testing.F) {
 			require.NoError(t, err)
 			require.Equal(t, appendMessage(nil, m), appendMessage(nil, again))
 		}
-		d := reader{rest: b}
-		d.sessions()
-		if x, rest, err := replica.DecodeBatch(d.rest); err == nil && whole(&x) {
-			require.NoError(t, replica.New().Apply(append(replica.BeginEntry(nil, 0), d.rest[:len(d.rest)-len(rest)]...), nil, func(*replica.Outcome) error { return nil }))
+		d := packed.Reader{Rest: b, Wrap: jute.ErrMalformed}
+		readSessions(&d)
+		if x, rest, err := replica.DecodeBatch(d.Rest); err == nil && whole(&x) {
+			require.NoError(t, replica.New().Apply(append(replica.BeginEntry(nil, 0), d.Rest[:len(d.Rest)-len(rest)]...), nil, func(*replica.Outcome) error { return nil }))
 		}
 	})
 }

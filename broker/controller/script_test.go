@@ -12,6 +12,7 @@ import (
 
 	"faultline/broker/controller"
 	"faultline/broker/replica"
+	"faultline/sim/machine/script"
 )
 
 // TestDecisions runs the scripts of testdata. Each line of a block is one step. "new" begins with a topic that has no partition; "least=2" are the in-sync replicas that it asks for,
@@ -27,21 +28,10 @@ import (
 //	reassign 0 to 4,5,3
 //	decide | prefer           what the controller wants, and it becomes so
 func TestDecisions(t *testing.T) {
-	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
-		var s *decisions
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			if d.Cmd == "new" {
-				s = &decisions{view: controller.View{Epoch: 1, Topics: []controller.Topic{{Name: "t", LeastISR: 1, Unclean: d.HasArg("unclean")}}}, known: map[int32]*life{}}
-				d.MaybeScanArgs(t, "least", &s.view.Topics[0].LeastISR)
-			}
-			s.out.Reset()
-			for _, line := range strings.Split(d.Input, "\n") {
-				if words := strings.Fields(line); len(words) > 0 {
-					s.step(t, words)
-				}
-			}
-			return s.out.String()
-		})
+	script.Run(t, "testdata/scripts", func(t *testing.T, d *datadriven.TestData, out *strings.Builder) script.Step {
+		s := &decisions{view: controller.View{Epoch: 1, Topics: []controller.Topic{{Name: "t", LeastISR: 1, Unclean: d.HasArg("unclean")}}}, known: map[int32]*life{}, out: out}
+		d.MaybeScanArgs(t, "least", &s.view.Topics[0].LeastISR)
+		return s.step
 	})
 }
 
@@ -54,7 +44,7 @@ type life struct {
 type decisions struct {
 	view  controller.View
 	known map[int32]*life
-	out   strings.Builder
+	out   *strings.Builder
 }
 
 func list(t *testing.T, text string) []int32 {
@@ -123,7 +113,7 @@ func (s *decisions) up(id int32) {
 
 func (s *decisions) apply(writes []controller.Write) {
 	if len(writes) == 0 {
-		fmt.Fprintln(&s.out, "nothing")
+		fmt.Fprintln(s.out, "nothing")
 	}
 	for _, w := range writes {
 		p := &s.view.Topics[0].Partitions[w.Partition]
@@ -135,11 +125,11 @@ func (s *decisions) apply(writes []controller.Write) {
 		if w.State.Leader == replica.NoLeader {
 			leader = "led by nobody"
 		}
-		fmt.Fprintf(&s.out, "%d: %s, in sync %s, eligible %s, epoch %d: %s", w.Partition, leader, names(w.State.ISR), names(w.State.ELR), w.State.LeaderEpoch, w.Why)
+		fmt.Fprintf(s.out, "%d: %s, in sync %s, eligible %s, epoch %d: %s", w.Partition, leader, names(w.State.ISR), names(w.State.ELR), w.State.LeaderEpoch, w.Why)
 		if w.Replicas != nil {
-			fmt.Fprintf(&s.out, "; replicas %v", w.Replicas)
+			fmt.Fprintf(s.out, "; replicas %v", w.Replicas)
 		}
-		fmt.Fprintln(&s.out)
+		fmt.Fprintln(s.out)
 	}
 }
 

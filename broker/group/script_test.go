@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"faultline/broker/group"
+	"faultline/sim/machine/script"
 )
 
 // TestGroups runs the scripts of testdata/groups. Each line of a "do" is one step, and prints what came of it.
@@ -36,29 +37,10 @@ import (
 //
 // Arguments of "new" are settings: delay, max-size, retention, new-member.
 func TestGroups(t *testing.T) {
-	datadriven.Walk(t, "testdata/groups", func(t *testing.T, path string) {
-		var s *script
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			switch d.Cmd {
-			case "new":
-				s = newScript(t, d)
-			case "do":
-				s.out.Reset()
-				for _, line := range strings.Split(d.Input, "\n") {
-					if line = strings.TrimSpace(line); line != "" {
-						s.step(t, strings.Fields(line))
-					}
-				}
-				return s.out.String()
-			default:
-				d.Fatalf(t, "unknown command %s", d.Cmd)
-			}
-			return ""
-		})
-	})
+	script.Run(t, "testdata/groups", newGroups)
 }
 
-type script struct {
+type groups struct {
 	cfg     group.Config
 	c       *group.Coordinator
 	now     group.Time
@@ -68,7 +50,7 @@ type script struct {
 	held    []group.Effect
 	hold    bool
 	clients map[string]*client
-	out     strings.Builder
+	out     *strings.Builder
 }
 
 type client struct {
@@ -77,23 +59,18 @@ type client struct {
 	join       kmsg.JoinGroupRequest
 }
 
-func newScript(t *testing.T, d *datadriven.TestData) *script {
-	s := &script{clients: map[string]*client{}, now: group.Time{Up: time.Hour, Wall: 1_000_000}}
+func newGroups(t *testing.T, d *datadriven.TestData, out *strings.Builder) script.Step {
+	s := &groups{out: out, clients: map[string]*client{}, now: group.Time{Up: time.Hour, Wall: 1_000_000}}
 	s.cfg = group.Defaults(func() string { s.ids++; return strconv.Itoa(s.ids) })
 	s.cfg.InitialDelay = 0
 	for _, arg := range d.CmdArgs {
-		duration := func() time.Duration {
-			v, err := time.ParseDuration(arg.Vals[0])
-			require.NoError(t, err)
-			return v
-		}
 		switch arg.Key {
 		case "delay":
-			s.cfg.InitialDelay = duration()
+			s.cfg.InitialDelay = script.Duration(t, arg.Vals[0])
 		case "retention":
-			s.cfg.Retention = duration()
+			s.cfg.Retention = script.Duration(t, arg.Vals[0])
 		case "new-member":
-			s.cfg.NewMemberJoinTimeout = duration()
+			s.cfg.NewMemberJoinTimeout = script.Duration(t, arg.Vals[0])
 		case "max-size":
 			n, err := strconv.Atoi(arg.Vals[0])
 			require.NoError(t, err)
@@ -105,15 +82,15 @@ func newScript(t *testing.T, d *datadriven.TestData) *script {
 	s.cfg.Exists = func(topic string, _ int32) bool { return topic != "nowhere" }
 	s.c = group.New(s.cfg)
 	s.c.Loaded(s.now)
-	return s
+	return s.step
 }
 
-func (s *script) ref(who string) group.Ref {
+func (s *groups) ref(who string) group.Ref {
 	s.refs = append(s.refs, who)
 	return group.Ref(len(s.refs) - 1)
 }
 
-func (s *script) client(name string) *client {
+func (s *groups) client(name string) *client {
 	c := s.clients[name]
 	if c == nil {
 		c = &client{name: name, generation: -1, join: kmsg.NewJoinGroupRequest()}
@@ -135,15 +112,10 @@ func (c *client) say(protocols []string, topics string) {
 	}
 }
 
-func (s *script) step(t *testing.T, f []string) {
-	if strings.HasPrefix(f[0], "#") {
-		return
-	}
+func (s *groups) step(t *testing.T, f []string) {
 	switch f[0] {
 	case "wait":
-		d, err := time.ParseDuration(f[1])
-		require.NoError(t, err)
-		s.wait(d)
+		s.wait(script.Duration(t, f[1]))
 		return
 	case "limit":
 		n, err := strconv.Atoi(f[1])
@@ -187,15 +159,19 @@ func (s *script) step(t *testing.T, f []string) {
 		return
 	case "list":
 		groups, code := s.c.List(f[1:], nil)
-		fmt.Fprintf(&s.out, "%s", name(code))
+		fmt.Fprintf(s.out, "%s", name(code))
 		for _, g := range groups {
-			fmt.Fprintf(&s.out, " %s:%s:%s", g.Group, g.GroupState, g.ProtocolType)
+			fmt.Fprintf(s.out, " %s:%s:%s", g.Group, g.GroupState, g.ProtocolType)
 		}
 		s.out.WriteString("\n")
 		return
 	case "topic-deleted":
-		s.c.TopicDeleted(f[1])
-		fmt.Fprintf(&s.out, "topics left: %v\n", s.c.Topics())
+		s.c.TopicDeleted(group.Named{Name: f[1]})
+		var left []string
+		for _, t := range s.c.Topics() {
+			left = append(left, t.Name)
+		}
+		fmt.Fprintf(s.out, "topics left: %v\n", left)
 		s.effects()
 		return
 	}
@@ -232,7 +208,7 @@ func place(t *testing.T, s string) (string, int32) {
 	return topic, int32(p)
 }
 
-func (s *script) request(t *testing.T, c *client, what string, args []string) {
+func (s *groups) request(t *testing.T, c *client, what string, args []string) {
 	ref := s.ref(c.name)
 	switch what {
 	case "is":
@@ -291,12 +267,12 @@ func (s *script) request(t *testing.T, c *client, what string, args []string) {
 			r.Topics = append(r.Topics, kmsg.OffsetFetchRequestGroupTopic{Topic: topic, Partitions: []int32{p}})
 		}
 		resp := s.c.Fetch(&r)
-		fmt.Fprintf(&s.out, "%s", name(resp.ErrorCode))
+		fmt.Fprintf(s.out, "%s", name(resp.ErrorCode))
 		for _, topic := range resp.Topics {
 			for _, p := range topic.Partitions {
-				fmt.Fprintf(&s.out, " %s/%d=%d", topic.Topic, p.Partition, p.Offset)
+				fmt.Fprintf(s.out, " %s/%d=%d", topic.Topic, p.Partition, p.Offset)
 				if p.LeaderEpoch >= 0 {
-					fmt.Fprintf(&s.out, "@%d", p.LeaderEpoch)
+					fmt.Fprintf(s.out, "@%d", p.LeaderEpoch)
 				}
 			}
 		}
@@ -306,14 +282,10 @@ func (s *script) request(t *testing.T, c *client, what string, args []string) {
 	}
 }
 
-func (s *script) join(t *testing.T, c *client, ref group.Ref, args []string) {
+func (s *groups) join(t *testing.T, c *client, ref group.Ref, args []string) {
 	topics, protocols := "", []string(nil)
 	id := c.id
-	millis := func(v string) int32 {
-		d, err := time.ParseDuration(v)
-		require.NoError(t, err)
-		return int32(d.Milliseconds())
-	}
+	millis := func(v string) int32 { return int32(script.Duration(t, v).Milliseconds()) }
 	for _, arg := range args {
 		key, value, _ := strings.Cut(arg, "=")
 		switch key {
@@ -362,7 +334,7 @@ func (s *script) join(t *testing.T, c *client, ref group.Ref, args []string) {
 }
 
 // wait lets time pass, and the timers on the way fire.
-func (s *script) wait(d time.Duration) {
+func (s *groups) wait(d time.Duration) {
 	end := s.now.Up + d
 	for {
 		next, ok := s.c.Next()
@@ -376,13 +348,13 @@ func (s *script) wait(d time.Duration) {
 	s.pass(end)
 }
 
-func (s *script) pass(to time.Duration) {
+func (s *groups) pass(to time.Duration) {
 	s.now.Wall += (to - s.now.Up).Milliseconds()
 	s.now.Up = to
 }
 
 // settle confirms the oldest append that is held.
-func (s *script) settle(ok bool) {
+func (s *groups) settle(ok bool) {
 	e := s.held[0]
 	s.held = s.held[1:]
 	if ok {
@@ -400,19 +372,19 @@ func name(code int16) string {
 }
 
 // effects prints what happened, lets what was appended last unless it is held, and tells the clients.
-func (s *script) effects() {
+func (s *groups) effects() {
 	for _, e := range slices.Clone(s.c.Effects()) {
 		switch e.Kind {
 		case group.Changed:
 			c := e.Change
-			fmt.Fprintf(&s.out, "%s: %s -> %s, generation %d, members %d: %s", c.Group, c.From, c.To, c.Generation, c.Members, c.Reason)
+			fmt.Fprintf(s.out, "%s: %s -> %s, generation %d, members %d: %s", c.Group, c.From, c.To, c.Generation, c.Members, c.Reason)
 			if s.now.Up != time.Hour {
-				fmt.Fprintf(&s.out, " (at %s)", s.now.Up-time.Hour)
+				fmt.Fprintf(s.out, " (at %s)", s.now.Up-time.Hour)
 			}
 			s.out.WriteString("\n")
 		case group.Given:
 			if len(e.Seats) > 0 {
-				fmt.Fprintf(&s.out, "%s: %s owns %v in generation %d\n", e.Change.Group, e.Member, e.Seats, e.Change.Generation)
+				fmt.Fprintf(s.out, "%s: %s owns %v in generation %d\n", e.Change.Group, e.Member, e.Seats, e.Change.Generation)
 			}
 		case group.Append:
 			for _, r := range e.Records {
@@ -426,7 +398,7 @@ func (s *script) effects() {
 			s.c.Appended(s.now, e.Token, true)
 			s.effects()
 		case group.Reply:
-			fmt.Fprintf(&s.out, "  %s <- %s\n", s.refs[e.Ref], s.answer(s.clients[s.refs[e.Ref]], e.Response))
+			fmt.Fprintf(s.out, "  %s <- %s\n", s.refs[e.Ref], s.answer(s.clients[s.refs[e.Ref]], e.Response))
 		}
 	}
 }
@@ -458,7 +430,7 @@ func entry(r group.Record) string {
 	return out
 }
 
-func (s *script) answer(c *client, resp kmsg.Response) string {
+func (s *groups) answer(c *client, resp kmsg.Response) string {
 	switch r := resp.(type) {
 	case *kmsg.JoinGroupResponse:
 		if r.ErrorCode != 0 {
@@ -514,11 +486,11 @@ func (s *script) answer(c *client, resp kmsg.Response) string {
 	return fmt.Sprintf("%T", resp)
 }
 
-func (s *script) describe(id string) {
+func (s *groups) describe(id string) {
 	d := s.c.Describe(id)
-	fmt.Fprintf(&s.out, "%s %s %s, %q, %q", name(d.ErrorCode), id, d.State, d.ProtocolType, d.Protocol)
+	fmt.Fprintf(s.out, "%s %s %s, %q, %q", name(d.ErrorCode), id, d.State, d.ProtocolType, d.Protocol)
 	for _, m := range d.Members {
-		fmt.Fprintf(&s.out, ", %s=%q", m.MemberID, m.MemberAssignment)
+		fmt.Fprintf(s.out, ", %s=%q", m.MemberID, m.MemberAssignment)
 	}
 	s.out.WriteString("\n")
 }

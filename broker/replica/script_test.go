@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"faultline/broker/replica"
+	"faultline/sim/machine/script"
 )
 
 // TestReplicas runs the scripts of testdata. Each line of a "do" is one step, and prints what came of it. "new" begins with nothing.
@@ -38,30 +39,16 @@ import (
 //	A ends 2                  where the epoch ends
 //	A follows B               until A is the same as B
 func TestReplicas(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		s := newScript()
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			if d.Cmd == "new" {
-				s = newScript()
-			}
-			s.out.Reset()
-			for _, line := range strings.Split(d.Input, "\n") {
-				if line = strings.TrimSpace(line); line != "" {
-					s.step(t, strings.Fields(line))
-				}
-			}
-			return s.out.String()
-		})
-	})
+	script.Run(t, "testdata", newReplicas)
 }
 
-type script struct {
+type replicas struct {
 	leader   *replica.Leader
 	proposed replica.State
 	now      time.Duration
 	live     []replica.Member // nil: all
 	logs     map[string]*epochLog
-	out      strings.Builder
+	out      *strings.Builder
 }
 
 // epochLog is a log without records.
@@ -70,13 +57,15 @@ type epochLog struct {
 	start, end int64
 }
 
-func newScript() *script { return &script{logs: map[string]*epochLog{}} }
+func newReplicas(_ *testing.T, _ *datadriven.TestData, out *strings.Builder) script.Step {
+	return (&replicas{logs: map[string]*epochLog{}, out: out}).step
+}
 
-func (s *script) registered(m replica.Member) bool {
+func (s *replicas) registered(m replica.Member) bool {
 	return s.live == nil || slices.Contains(s.live, m)
 }
 
-func (s *script) say(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
+func (s *replicas) say(format string, args ...any) { fmt.Fprintf(s.out, format+"\n", args...) }
 
 // args splits the words of a step into those with "=" and the others.
 func args(words []string) (plain []string, named map[string]string) {
@@ -139,7 +128,7 @@ func show(list []replica.Member) string {
 	return strings.Join(out, " ")
 }
 
-func (s *script) step(t *testing.T, words []string) {
+func (s *replicas) step(t *testing.T, words []string) {
 	plain, named := args(words)
 	if _, known := s.logs[plain[0]]; known || plain[0] == "log" {
 		s.logStep(t, plain, named)
@@ -159,12 +148,10 @@ func (s *script) step(t *testing.T, words []string) {
 	case "registered":
 		s.live = members(t, plain[1])
 	case "wait":
-		d, err := time.ParseDuration(plain[1])
-		require.NoError(t, err)
+		d := script.Duration(t, plain[1])
 		s.now += d
 	case "propose":
-		d, err := time.ParseDuration(plain[1])
-		require.NoError(t, err)
+		d := script.Duration(t, plain[1])
 		next, ok := l.Propose(d, s.now, s.registered)
 		if !ok {
 			s.say("asks for nothing")
@@ -184,8 +171,7 @@ func (s *script) step(t *testing.T, words []string) {
 	case "replicas":
 		l.Replicas(ids(t, plain[1]), s.now)
 	case "deadline":
-		d, err := time.ParseDuration(plain[1])
-		require.NoError(t, err)
+		d := script.Duration(t, plain[1])
 		at, ok := l.Deadline(d)
 		s.say("%v %v", at-s.now, ok)
 	case "leads":
@@ -197,7 +183,7 @@ func (s *script) step(t *testing.T, words []string) {
 }
 
 // status says how the leader stands.
-func (s *script) status(what string, moved bool) {
+func (s *replicas) status(what string, moved bool) {
 	l := s.leader
 	if moved {
 		what += ", committed"
@@ -213,7 +199,7 @@ func (s *script) status(what string, moved bool) {
 	s.say("%s: high watermark %d%s, in sync %s, eligible %s%s", what, l.HW(), less, show(l.State().ISR), show(l.State().ELR), enough)
 }
 
-func (s *script) logStep(t *testing.T, plain []string, named map[string]string) {
+func (s *replicas) logStep(t *testing.T, plain []string, named map[string]string) {
 	if plain[0] == "log" {
 		var entries []replica.Entry
 		for _, w := range plain[2:] {
@@ -268,7 +254,7 @@ func (l *epochLog) last() int32 {
 }
 
 // follow is what a follower does with the answers of its leader.
-func (s *script) follow(t *testing.T, f, l *epochLog) {
+func (s *replicas) follow(t *testing.T, f, l *epochLog) {
 	for range 20 {
 		d, parts := l.epochs.Diverges(f.end, f.last(), l.start, l.end)
 		if !parts && f.end > l.end {

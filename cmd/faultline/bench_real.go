@@ -18,6 +18,7 @@ import (
 	"faultline/reports"
 	"faultline/reports/measured"
 	"faultline/workloads/bench"
+	"faultline/workloads/bench/peers"
 )
 
 // realFlags are the flags of a bench on this machine.
@@ -50,7 +51,7 @@ func serverCommand() *cobra.Command {
 func benchSystem(c *bench.Cell) (*bench.System, error) {
 	name := c.Series.System
 	if !strings.Contains(name, "://") {
-		return bench.Simulated(), nil
+		return bench.SystemOf(c)
 	}
 	u, err := url.Parse(name)
 	if err != nil {
@@ -59,7 +60,11 @@ func benchSystem(c *bench.Cell) (*bench.System, error) {
 	if u.Scheme == "kafka" {
 		return bench.Kafka(c, strings.Split(u.Host, ",")), nil
 	}
-	return nil, fmt.Errorf("--against %s: there is no driver for %q, only for kafka", name, u.Scheme)
+	system, err := peers.Open(c, name)
+	if err != nil {
+		return nil, fmt.Errorf("--against: kafka://HOST:PORT, or one of others: %w", err)
+	}
+	return system, nil
 }
 
 // run measures a suite on this machine and puts the prediction beside it.

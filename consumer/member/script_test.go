@@ -16,6 +16,7 @@ import (
 
 	"faultline/consumer/assign"
 	"faultline/consumer/member"
+	"faultline/sim/machine/script"
 )
 
 // TestMembers runs the scripts of testdata/members. Each line of a "do" is one thing that happens to a member of topic t with a session of 10 s, a rebalance time-out of 20 s and heartbeats
@@ -37,38 +38,19 @@ import (
 //
 // Every line of output ends with how long the member is surely one.
 func TestMembers(t *testing.T) {
-	datadriven.Walk(t, "testdata/members", func(t *testing.T, path string) {
-		var s *script
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			switch d.Cmd {
-			case "new":
-				s = newScript(t, d)
-				return ""
-			case "do":
-				s.out.Reset()
-				for line := range strings.SplitSeq(d.Input, "\n") {
-					if f := strings.Fields(line); len(f) > 0 && !strings.HasPrefix(f[0], "#") {
-						s.step(t, f)
-					}
-				}
-				return s.out.String()
-			}
-			d.Fatalf(t, "unknown command %s", d.Cmd)
-			return ""
-		})
-	})
+	script.Run(t, "testdata/members", newMember)
 }
 
-type script struct {
+type members struct {
 	m      *member.Member
 	now    time.Duration
 	sent   bool // a join or sync was sent already
 	beat   member.Ticket
 	wanted member.Step
-	out    strings.Builder
+	out    *strings.Builder
 }
 
-func newScript(t *testing.T, d *datadriven.TestData) *script {
+func newMember(t *testing.T, d *datadriven.TestData, out *strings.Builder) script.Step {
 	cfg := member.Config{Group: "g", Topics: []string{"t"}, Session: 10 * time.Second, Rebalance: 20 * time.Second, Heartbeat: 3 * time.Second,
 		Backoff: 100 * time.Millisecond, BackoffMax: time.Second, Assignors: []*assign.Assignor{assign.Range}}
 	for _, arg := range d.CmdArgs {
@@ -80,17 +62,16 @@ func newScript(t *testing.T, d *datadriven.TestData) *script {
 			require.True(t, ok)
 			cfg.Assignors = []*assign.Assignor{a}
 		case "rebalance":
-			r, err := time.ParseDuration(arg.Vals[0])
-			require.NoError(t, err)
-			cfg.Rebalance = r
+			cfg.Rebalance = script.Duration(t, arg.Vals[0])
 		}
 	}
-	return &script{m: member.New(cfg), now: time.Minute}
+	s := &members{m: member.New(cfg), now: time.Minute, out: out}
+	return s.step
 }
 
 var kinds = [...]string{member.Wait: "wait", member.Find: "find", member.GiveUp: "give up", member.Join: "join", member.Plan: "plan", member.Sync: "sync", member.Take: "take", member.Leave: "leave", member.Fail: "fail"}
 
-func (s *script) next() {
+func (s *members) next() {
 	s.wanted = s.m.Next(s.now)
 	w := s.wanted
 	line := kinds[w.Kind]
@@ -110,7 +91,7 @@ func (s *script) next() {
 	if left := s.m.Lease() - s.now; left > 0 {
 		lease = "a member for " + left.String()
 	}
-	fmt.Fprintf(&s.out, "%s (%q in %d, %s)\n", line, s.m.ID(), s.m.Generation(), lease)
+	fmt.Fprintf(s.out, "%s (%q in %d, %s)\n", line, s.m.ID(), s.m.Generation(), lease)
 }
 
 // problem reads an error by Kafka's name; "lost": no answer.
@@ -126,7 +107,7 @@ func problem(name string) (code int16, err error) {
 	return 0, nil
 }
 
-func (s *script) step(t *testing.T, f []string) {
+func (s *members) step(t *testing.T, f []string) {
 	arg := ""
 	if len(f) > 1 {
 		arg = f[1]
@@ -135,9 +116,7 @@ func (s *script) step(t *testing.T, f []string) {
 	switch f[0] {
 	case "next":
 	case "wait":
-		d, err := time.ParseDuration(arg)
-		require.NoError(t, err)
-		s.now += d
+		s.now += script.Duration(t, arg)
 	case "found":
 		s.m.Found(s.now, arg, nil)
 	case "send":
@@ -177,7 +156,7 @@ func (s *script) step(t *testing.T, f []string) {
 	case "grew":
 		s.m.Rejoin()
 	case "divided":
-		fmt.Fprintf(&s.out, "it knows of %v\n", s.m.Divided())
+		fmt.Fprintf(s.out, "it knows of %v\n", s.m.Divided())
 		return
 	default:
 		t.Fatalf("unknown step %v", f)
@@ -185,7 +164,7 @@ func (s *script) step(t *testing.T, f []string) {
 	s.next()
 }
 
-func (s *script) send(what string) {
+func (s *members) send(what string) {
 	switch what {
 	case "join":
 		s.m.JoinRequest(s.now)
@@ -201,11 +180,11 @@ func (s *script) send(what string) {
 			due = "due in " + (at - s.now).String()
 		}
 		_, s.beat = s.m.HeartbeatRequest(s.now)
-		fmt.Fprintf(&s.out, "a heartbeat was %s\n", due)
+		fmt.Fprintf(s.out, "a heartbeat was %s\n", due)
 	}
 }
 
-func (s *script) joined(t *testing.T, f []string, code int16, lost error) {
+func (s *members) joined(t *testing.T, f []string, code int16, lost error) {
 	if !s.sent {
 		r := s.m.JoinRequest(s.now)
 		said := ""
@@ -216,7 +195,7 @@ func (s *script) joined(t *testing.T, f []string, code int16, lost error) {
 			said += fmt.Sprintf(" %s/%d", p.Topic, p.Partition)
 		}
 		if said != "" {
-			fmt.Fprintf(&s.out, "it says that it has%s since generation %d\n", said, self.Generation)
+			fmt.Fprintf(s.out, "it says that it has%s since generation %d\n", said, self.Generation)
 		}
 	}
 	s.sent = false

@@ -2,9 +2,9 @@ package replica
 
 import (
 	"encoding/binary"
-	"fmt"
 
 	"faultline/coord/jute"
+	"faultline/coord/packed"
 	"faultline/coord/tree"
 )
 
@@ -57,8 +57,8 @@ func (c *Command) Append(b []byte) []byte {
 	for i := range c.Steps {
 		s := &c.Steps[i]
 		b = binary.AppendVarint(b, int64(s.Op))
-		b = appendText(b, s.Path)
-		b = appendText(b, s.Data)
+		b = packed.AppendText(b, s.Path)
+		b = packed.AppendText(b, s.Data)
 		b = binary.AppendVarint(b, int64(s.Flags))
 		b = binary.AppendVarint(b, int64(s.Version))
 	}
@@ -67,26 +67,26 @@ func (c *Command) Append(b []byte) []byte {
 
 // Decode reads a command and returns the rest. It copies what it keeps; Steps' memory is used again.
 func (c *Command) Decode(b []byte) (rest []byte, err error) {
-	d := decoder{rest: b}
-	*c = Command{Kind: Kind(d.byte()), Steps: c.Steps[:0]}
+	d := packed.Reader{Rest: b, Wrap: tree.ErrCorrupt}
+	*c = Command{Kind: Kind(d.Byte()), Steps: c.Steps[:0]}
 	switch c.Kind {
 	case Open:
-		c.Timeout = d.varint()
-		copy(c.Password[:], d.bytes(len(c.Password)))
+		c.Timeout = d.Int()
+		copy(c.Password[:], d.Bytes(len(c.Password)))
 	case Attach:
-		c.Session = d.varint()
-		copy(c.Password[:], d.bytes(len(c.Password)))
+		c.Session = d.Int()
+		copy(c.Password[:], d.Bytes(len(c.Password)))
 	case Change, Close:
-		c.Session, c.Seat = d.varint(), d.varint()
+		c.Session, c.Seat = d.Int(), d.Int()
 		if c.Kind == Change {
-			for range d.count(5) {
-				c.Steps = append(c.Steps, tree.Step{Op: jute.OpCode(d.varint()), Path: d.text(), Data: d.text(), Flags: int32(d.varint()), Version: int32(d.varint())})
+			for range d.Count(5) {
+				c.Steps = append(c.Steps, tree.Step{Op: jute.OpCode(d.Int()), Path: string(d.Text()), Data: string(d.Text()), Flags: int32(d.Int()), Version: int32(d.Int())})
 			}
 		}
 	default:
-		d.fail("kind of command")
+		d.Fail("kind of command")
 	}
-	return d.rest, d.err
+	return d.Rest, d.Err
 }
 
 // An entry of the log is either batches of commands under one time, or the end of sessions that were silent for too long. An empty entry says nothing.
@@ -108,15 +108,15 @@ func (x *Batch) Append(b []byte) []byte {
 
 // DecodeBatch reads a batch, whose Commands alias b, and returns the rest.
 func DecodeBatch(b []byte) (x Batch, rest []byte, err error) {
-	d := decoder{rest: b}
-	x = Batch{Origin: d.uvarint(), Incarnation: d.uvarint(), First: d.uvarint()}
-	n := d.uvarint()
-	x.Commands = d.bytes(d.count(1))
+	d := packed.Reader{Rest: b, Wrap: tree.ErrCorrupt}
+	x = Batch{Origin: d.Uint(), Incarnation: d.Uint(), First: d.Uint()}
+	n := d.Uint()
+	x.Commands = d.Text()
 	if x.First == 0 || n > uint64(len(x.Commands)) {
-		d.fail("batch")
+		d.Fail("batch")
 	}
 	x.Count = int(n)
-	return x, d.rest, d.err
+	return x, d.Rest, d.Err
 }
 
 // ExpireEntry is an entry that ends sessions.
@@ -128,69 +128,3 @@ func ExpireEntry(now int64, sessions []int64) []byte {
 	}
 	return b
 }
-
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-// decoder reads from the front. The first error sticks.
-type decoder struct {
-	rest []byte
-	err  error
-}
-
-func (d *decoder) fail(what string) {
-	if d.err == nil {
-		d.err = fmt.Errorf("%w: bad %s, %d bytes before the end", tree.ErrCorrupt, what, len(d.rest))
-	}
-	d.rest = nil
-}
-
-func (d *decoder) bytes(n int) []byte {
-	if n < 0 || n > len(d.rest) {
-		d.fail("length")
-		return nil
-	}
-	v := d.rest[:n:n]
-	d.rest = d.rest[n:]
-	return v
-}
-
-func (d *decoder) byte() byte {
-	if v := d.bytes(1); v != nil {
-		return v[0]
-	}
-	return 0
-}
-
-func (d *decoder) varint() int64 {
-	v, n := binary.Varint(d.rest)
-	if n <= 0 {
-		d.fail("number")
-		return 0
-	}
-	d.rest = d.rest[n:]
-	return v
-}
-
-func (d *decoder) uvarint() uint64 {
-	v, n := binary.Uvarint(d.rest)
-	if n <= 0 {
-		d.fail("number")
-		return 0
-	}
-	d.rest = d.rest[n:]
-	return v
-}
-
-// count reads the number of elements that take at least size bytes each.
-func (d *decoder) count(size int) int {
-	v := d.uvarint()
-	if v > uint64(len(d.rest)/size) {
-		d.fail("count")
-		return 0
-	}
-	return int(v)
-}
-
-func (d *decoder) text() string { return string(d.bytes(d.count(1))) }

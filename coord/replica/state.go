@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"faultline/coord/jute"
+	"faultline/coord/packed"
 	"faultline/coord/tree"
 )
 
@@ -71,34 +72,32 @@ func (s *State) Apply(entry []byte, own func(origin, incarnation, seq uint64) *C
 	if len(entry) == 0 {
 		return nil
 	}
-	d := decoder{rest: entry[1:]}
-	now := time.UnixMilli(d.varint())
+	d := packed.Reader{Rest: entry[1:], Wrap: tree.ErrCorrupt}
+	now := time.UnixMilli(d.Int())
 	switch entry[0] {
 	case entryBatches:
-		for d.err == nil && len(d.rest) > 0 {
-			batch, rest, err := DecodeBatch(d.rest)
+		for d.Err == nil && len(d.Rest) > 0 {
+			batch, rest, err := DecodeBatch(d.Rest)
 			if err != nil {
 				return fmt.Errorf("entry: %w", err)
 			}
-			d.rest = rest
+			d.Rest = rest
 			if err := s.batch(now, &batch, own, show); err != nil {
 				return err
 			}
 		}
 	case entryExpire:
-		for range d.count(1) {
-			if err := s.expire(now, d.varint(), show); err != nil {
+		for range d.Count(1) {
+			if err := s.expire(now, d.Int(), show); err != nil {
 				return err
 			}
 		}
-		if len(d.rest) > 0 {
-			d.fail("end")
-		}
+		_ = d.End()
 	default:
-		d.fail("kind of entry")
+		d.Fail("kind of entry")
 	}
-	if d.err != nil {
-		return fmt.Errorf("entry: %w", d.err)
+	if d.Err != nil {
+		return fmt.Errorf("entry: %w", d.Err)
 	}
 	return nil
 }
@@ -236,21 +235,21 @@ func (s *State) Append(b []byte) []byte {
 // Decode reads a state that takes all of b. Errors wrap tree.ErrCorrupt.
 func Decode(b []byte) (*State, error) {
 	s := New()
-	d := decoder{rest: b}
-	s.given = d.varint()
-	for range d.count(3) {
-		id := d.uvarint()
-		s.streams[id] = stream{incarnation: d.uvarint(), seq: d.uvarint()}
+	d := packed.Reader{Rest: b, Wrap: tree.ErrCorrupt}
+	s.given = d.Int()
+	for range d.Count(3) {
+		id := d.Uint()
+		s.streams[id] = stream{incarnation: d.Uint(), seq: d.Uint()}
 	}
-	for range d.count(2) {
-		id := d.varint()
-		s.seats[id] = d.varint()
+	for range d.Count(2) {
+		id := d.Int()
+		s.seats[id] = d.Int()
 	}
-	if d.err != nil {
-		return nil, fmt.Errorf("state: %w", d.err)
+	if d.Err != nil {
+		return nil, fmt.Errorf("state: %w", d.Err)
 	}
 	var err error
-	if s.Tree, err = tree.Decode(d.rest); err != nil {
+	if s.Tree, err = tree.Decode(d.Rest); err != nil {
 		return nil, err
 	}
 	ids := s.Tree.Sessions()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"faultline/coord/jute"
+	"faultline/coord/packed"
 )
 
 // Append encodes the whole tree. Equal trees give equal bytes.
@@ -25,8 +26,8 @@ func (t *Tree) Append(b []byte) []byte {
 // appendNode encodes a node and all below it, parents first.
 func (t *Tree) appendNode(b []byte, path string) []byte {
 	n := t.nodes[path]
-	b = appendText(b, path)
-	b = appendText(b, n.data)
+	b = packed.AppendText(b, path)
+	b = packed.AppendText(b, n.data)
 	for _, v := range [...]int64{n.owner, int64(n.version), int64(n.creates), n.czxid, n.mzxid, n.pzxid, n.ctime, n.mtime} {
 		b = binary.AppendVarint(b, v)
 	}
@@ -38,29 +39,29 @@ func (t *Tree) appendNode(b []byte, path string) []byte {
 
 // Decode reads a tree that takes all of b. Errors wrap ErrCorrupt.
 func Decode(b []byte) (*Tree, error) {
-	d := decoder{rest: b}
-	t := &Tree{zxid: d.varint(), nodes: map[string]*node{}, sessions: map[int64]*session{}}
-	for range d.count(2 + jute.PasswordLen) {
-		id := d.varint()
-		s := &session{timeout: d.varint()}
-		copy(s.password[:], d.bytes(len(s.password)))
+	d := packed.Reader{Rest: b, Wrap: ErrCorrupt}
+	t := &Tree{zxid: d.Int(), nodes: map[string]*node{}, sessions: map[int64]*session{}}
+	for range d.Count(2 + jute.PasswordLen) {
+		id := d.Int()
+		s := &session{timeout: d.Int()}
+		copy(s.password[:], d.Bytes(len(s.password)))
 		if t.sessions[id] != nil {
-			d.fail("session")
+			d.Fail("session")
 		}
 		t.sessions[id] = s
 	}
-	for range d.count(10) {
-		path := d.text()
-		n := &node{data: d.text(), owner: d.varint(), version: int32(d.varint()), creates: int32(d.varint()),
-			czxid: d.varint(), mzxid: d.varint(), pzxid: d.varint(), ctime: d.varint(), mtime: d.varint()}
-		if d.err != nil {
+	for range d.Count(10) {
+		path := string(d.Text())
+		n := &node{data: string(d.Text()), owner: d.Int(), version: int32(d.Int()), creates: int32(d.Int()),
+			czxid: d.Int(), mzxid: d.Int(), pzxid: d.Int(), ctime: d.Int(), mtime: d.Int()}
+		if d.Err != nil {
 			break
 		}
 		if err := t.adopt(path, n); err != nil {
 			return nil, fmt.Errorf("snapshot: %w", err)
 		}
 	}
-	if err := d.end(); err != nil {
+	if err := d.End(); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
 	if t.nodes["/"] == nil {

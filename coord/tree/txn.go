@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"faultline/coord/jute"
+	"faultline/coord/packed"
 )
 
 // Txn is a decided transaction: what Apply needs and nothing it could choose.
@@ -65,13 +66,13 @@ func (x *Txn) Append(b []byte) []byte {
 		for i := range x.Changes {
 			c := &x.Changes[i]
 			b = append(b, byte(c.Kind))
-			b = appendText(b, c.Path)
+			b = packed.AppendText(b, c.Path)
 			switch c.Kind {
 			case Create:
-				b = appendText(b, c.Data)
+				b = packed.AppendText(b, c.Data)
 				b = binary.AppendVarint(b, c.Owner)
 			case Set:
-				b = appendText(b, c.Data)
+				b = packed.AppendText(b, c.Data)
 				b = binary.AppendVarint(b, int64(c.Version))
 			}
 		}
@@ -81,98 +82,34 @@ func (x *Txn) Append(b []byte) []byte {
 
 // Decode reads a transaction that takes all of b. It copies what it keeps.
 func (x *Txn) Decode(b []byte) error {
-	d := decoder{rest: b}
-	*x = Txn{Kind: TxnKind(d.byte()), Zxid: d.varint(), Time: d.varint(), Session: d.varint()}
+	d := packed.Reader{Rest: b, Wrap: ErrCorrupt}
+	*x = Txn{Kind: TxnKind(d.Byte()), Zxid: d.Int(), Time: d.Int(), Session: d.Int()}
 	switch x.Kind {
 	case TxnOpen:
-		x.Timeout = d.varint()
-		copy(x.Password[:], d.bytes(len(x.Password)))
+		x.Timeout = d.Int()
+		copy(x.Password[:], d.Bytes(len(x.Password)))
 	case TxnClose, TxnExpire:
 	case TxnChange:
-		n := d.count(2)
+		n := d.Count(2)
 		x.Changes = make([]Change, 0, n)
 		for range n {
-			c := Change{Kind: ChangeKind(d.byte()), Path: d.text()}
+			c := Change{Kind: ChangeKind(d.Byte()), Path: string(d.Text())}
 			switch c.Kind {
 			case Create:
-				c.Data, c.Owner = d.text(), d.varint()
+				c.Data, c.Owner = string(d.Text()), d.Int()
 			case Set:
-				c.Data, c.Version = d.text(), int32(d.varint())
+				c.Data, c.Version = string(d.Text()), int32(d.Int())
 			case Delete:
 			default:
-				d.fail("kind of change")
+				d.Fail("kind of change")
 			}
 			x.Changes = append(x.Changes, c)
 		}
 	default:
-		d.fail("kind of transaction")
+		d.Fail("kind of transaction")
 	}
-	if err := d.end(); err != nil {
+	if err := d.End(); err != nil {
 		return fmt.Errorf("transaction: %w", err)
 	}
 	return nil
-}
-
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-// decoder reads from the front. The first error sticks.
-type decoder struct {
-	rest []byte
-	err  error
-}
-
-func (d *decoder) fail(what string) {
-	if d.err == nil {
-		d.err = fmt.Errorf("%w: bad %s, %d bytes before the end", ErrCorrupt, what, len(d.rest))
-	}
-	d.rest = nil
-}
-
-func (d *decoder) bytes(n int) []byte {
-	if n < 0 || n > len(d.rest) {
-		d.fail("length")
-		return nil
-	}
-	v := d.rest[:n]
-	d.rest = d.rest[n:]
-	return v
-}
-
-func (d *decoder) byte() byte {
-	if v := d.bytes(1); v != nil {
-		return v[0]
-	}
-	return 0
-}
-
-func (d *decoder) varint() int64 {
-	v, n := binary.Varint(d.rest)
-	if n <= 0 {
-		d.fail("number")
-		return 0
-	}
-	d.rest = d.rest[n:]
-	return v
-}
-
-// count reads the number of elements that take at least size bytes each.
-func (d *decoder) count(size int) int {
-	v, n := binary.Uvarint(d.rest)
-	if n <= 0 || v > uint64(len(d.rest)/size) {
-		d.fail("count")
-		return 0
-	}
-	d.rest = d.rest[n:]
-	return int(v)
-}
-
-func (d *decoder) text() string { return string(d.bytes(d.count(1))) }
-
-func (d *decoder) end() error {
-	if d.err == nil && len(d.rest) > 0 {
-		d.fail("end")
-	}
-	return d.err
 }
