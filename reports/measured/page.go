@@ -191,8 +191,8 @@ func figureCell(metric string, f bench.Figure, ok bool) cell {
 func (r *Run) figures() tableView {
 	metrics := r.measured()
 	t := tableView{Head: []string{"series", r.Sweep.Label}}
-	if r.Sweep.Unit != "" {
-		t.Head[1] += " (" + r.Sweep.Unit + ")"
+	if u := r.sweepUnit(); u != "" {
+		t.Head[1] += " (" + u + ")"
 	}
 	for _, m := range metrics {
 		t.Head = append(t.Head, headed(m))

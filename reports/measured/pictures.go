@@ -184,16 +184,23 @@ func (d Drawing) axis() picture.Axis {
 	return picture.Axis{Name: name, Unit: u, Log: d.Scale == "log" || d.Scale == "auto" && unit(metric) == "us"}
 }
 
+// sweepUnit is the unit of the swept values; none when they have theirs themselves.
+func (r *Run) sweepUnit() string {
+	for _, v := range r.Sweep.Values {
+		if _, err := strconv.ParseFloat(v, 64); err != nil {
+			return ""
+		}
+	}
+	return r.Sweep.Unit
+}
+
 func (r *Run) curve(d Drawing, beside *Run) *picture.Curve {
-	c := &picture.Curve{Head: r.head(d), X: picture.Axis{Name: r.Sweep.Label, Unit: r.Sweep.Unit, Log: r.Sweep.Scale == "log"}, Y: d.axis()}
+	c := &picture.Curve{Head: r.head(d), X: picture.Axis{Name: r.Sweep.Label, Unit: r.sweepUnit(), Log: r.Sweep.Scale == "log"}, Y: d.axis()}
 	place := map[string]float64{}
 	for i, v := range r.Sweep.Values {
 		x, ok := bench.Number(v)
 		if !ok {
 			c.Named = true
-		}
-		if _, err := strconv.ParseFloat(v, 64); err != nil {
-			c.X.Unit = "" // the values have their units themselves
 		}
 		place[v] = x
 		c.Ticks = append(c.Ticks, picture.Tick{X: x, Text: r.Sweep.Values[i]})
@@ -240,7 +247,7 @@ func (r *Run) curve(d Drawing, beside *Run) *picture.Curve {
 }
 
 func (r *Run) bars(d Drawing, beside *Run) *picture.Bars {
-	b := &picture.Bars{Head: r.head(d), X: picture.Axis{Name: r.Sweep.Label, Unit: r.Sweep.Unit}, Y: d.axis(), Cases: r.Sweep.Values}
+	b := &picture.Bars{Head: r.head(d), X: picture.Axis{Name: r.Sweep.Label, Unit: r.sweepUnit()}, Y: d.axis(), Cases: r.Sweep.Values}
 	bars := func(p part, from *Series) []picture.Bar {
 		_, times := scaled(p.metric)
 		var out []picture.Bar

@@ -43,14 +43,22 @@ func (b *Bars) rows() [][]string {
 	return rows
 }
 
-func (b *Bars) draw(canvas draw.Canvas) error {
+func (b *Bars) panels() int { return 1 }
+
+func (b *Bars) above() (Head, []key) {
 	var keys []key
-	top := 0.0
 	for _, s := range b.Series {
 		keys = append(keys, key{name: s.Name, sample: func(c *draw.Canvas, box vg.Rectangle) {
 			box.Min.X += 4
 			s.fill(c, box)
 		}})
+	}
+	return b.Head, keys
+}
+
+func (b *Bars) draw(room draw.Canvas) error {
+	top := 0.0
+	for _, s := range b.Series {
 		for _, v := range s.Values {
 			if v.Known {
 				top = max(top, v.High)
@@ -62,7 +70,6 @@ func (b *Bars) draw(canvas draw.Canvas) error {
 	p := newPlot(b.X, y)
 	p.Add(horizontals{}, b)
 	upwards(p, y, 0, top*1.06)
-	room := frame(canvas, b.Head, keys)
 	ticks := at{width: room.Max.X - room.Min.X - 60}
 	for i, name := range b.Cases {
 		ticks.values, ticks.labels = append(ticks.values, float64(i)), append(ticks.labels, name)
@@ -70,7 +77,7 @@ func (b *Bars) draw(canvas draw.Canvas) error {
 	p.X.Tick.Marker = ticks
 	p.X.Tick.LineStyle.Width = 0
 	p.X.Min, p.X.Max = -0.5, float64(len(b.Cases))-0.5
-	room = draw.Crop(room, 0, -4, 0, -above)
+	room = draw.Crop(room, 0, -4, 0, -caption)
 	over(room, y)
 	p.Draw(room)
 	return nil

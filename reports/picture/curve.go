@@ -51,11 +51,19 @@ func (c *Curve) rows() [][]string {
 	return rows
 }
 
-func (c *Curve) draw(canvas draw.Canvas) error {
+func (c *Curve) panels() int { return 1 }
+
+func (c *Curve) above() (Head, []key) {
 	var keys []key
+	for i := range c.Series {
+		keys = append(keys, c.Series[i].key())
+	}
+	return c.Head, keys
+}
+
+func (c *Curve) draw(room draw.Canvas) error {
 	low, top := math.Inf(1), 0.0
 	for _, s := range c.Series {
-		keys = append(keys, s.key())
 		for _, p := range s.Points {
 			low, top = min(low, p.Low), max(top, p.High)
 		}
@@ -74,9 +82,8 @@ func (c *Curve) draw(canvas draw.Canvas) error {
 		}
 	}
 	upwards(p, y, low, top)
-	room := frame(canvas, c.Head, keys)
 	c.across(p, x, room.Max.X-room.Min.X-60)
-	room = draw.Crop(room, 0, -12, 0, -above)
+	room = draw.Crop(room, 0, -12, 0, -caption)
 	over(room, y)
 	p.Draw(room)
 	return nil

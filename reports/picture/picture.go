@@ -14,6 +14,7 @@ import (
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/recorder"
 )
 
 // Picture is one of the kinds of this package.
@@ -22,7 +23,12 @@ type Picture interface {
 	Heading() string
 	// rows are its data, the first row names the columns.
 	rows() [][]string
-	draw(c draw.Canvas) error
+	// above is what stands above the plot.
+	above() (Head, []key)
+	// panels is how many plots are on top of each other.
+	panels() int
+	// draw draws the plots into the room below the heading.
+	draw(room draw.Canvas) error
 }
 
 // Head is what stands above every picture.
@@ -57,22 +63,26 @@ func (a Axis) column() string {
 	return fmt.Sprintf("%s (%s)", a.Name, a.Unit)
 }
 
-// Size of a picture.
+// Size of a picture: its width, and the height of a plot, to which that of heading and legend comes.
 type Size struct{ width, height vg.Length }
 
 // Wide is 800 pixels at 96 dots an inch, for files and screens. Narrow is the same with room for half, so that its letters stay legible on a phone.
 var (
-	Wide   = Size{600, 380}
-	Narrow = Size{300, 300}
+	Wide   = Size{600, 300}
+	Narrow = Size{300, 220}
 )
 
 // Write draws the picture; format is "png" or "svg".
 func Write(w io.Writer, p Picture, format string, size Size) error {
-	canvas, err := draw.NewFormattedCanvas(size.width, size.height, format)
+	head, keys := p.above()
+	height := size.height * (1 + 0.6*vg.Length(p.panels()-1))
+	trial := draw.NewCanvas(&recorder.Canvas{}, size.width, height)
+	height += trial.Max.Y - frame(trial, head, keys).Max.Y
+	canvas, err := draw.NewFormattedCanvas(size.width, height, format)
 	if err != nil {
 		return err
 	}
-	if err := p.draw(draw.New(canvas)); err != nil {
+	if err := p.draw(frame(draw.New(canvas), head, keys)); err != nil {
 		return fmt.Errorf("draw %q: %w", p.Heading(), err)
 	}
 	var out bytes.Buffer

@@ -113,10 +113,10 @@ func newPlot(x, y Axis) *plot.Plot {
 	return p
 }
 
-// room for what stands above a vertical axis.
-const above = vg.Length(18)
+// caption is the room for what stands above a vertical axis.
+const caption = vg.Length(18)
 
 // over writes what stands upwards above the plot.
 func over(c draw.Canvas, y Axis) {
-	c.FillText(letters(11, black), vg.Point{X: c.Min.X, Y: c.Max.Y + above}, y.label())
+	c.FillText(letters(11, black), vg.Point{X: c.Min.X, Y: c.Max.Y + caption}, y.label())
 }

@@ -60,13 +60,37 @@ func (t *TimeLine) rows() [][]string {
 
 var bandColors = []color.RGBA{{255, 228, 181, 255}, {221, 221, 221, 255}}
 
-func (t *TimeLine) draw(canvas draw.Canvas) error {
+func (t *TimeLine) above() (Head, []key) {
 	var keys []key
-	end, top, low, high := 0.0, 0.0, math.Inf(1), 0.0
 	for _, s := range t.Series {
 		keys = append(keys, key{name: s.Name, sample: func(c *draw.Canvas, box vg.Rectangle) {
 			c.StrokeLine2(lookOf(s.Look).line(false), box.Min.X, center(box).Y, box.Max.X, center(box).Y)
 		}})
+	}
+	for i, b := range t.Bands {
+		keys = append(keys, key{name: strconv.Itoa(i+1) + ": " + b.Name, sample: func(c *draw.Canvas, box vg.Rectangle) {
+			box.Min.X += 8
+			fill(c, bandColors[i%2], box)
+		}})
+	}
+	return t.Head, keys
+}
+
+// panels counts the one of latencies only when there are some.
+func (t *TimeLine) panels() int {
+	for _, s := range t.Series {
+		for _, step := range s.Steps {
+			if step.Latency > 0 {
+				return 2
+			}
+		}
+	}
+	return 1
+}
+
+func (t *TimeLine) draw(room draw.Canvas) error {
+	end, top, low, high := 0.0, 0.0, math.Inf(1), 0.0
+	for _, s := range t.Series {
 		for i, step := range s.Steps {
 			end = max(end, step.At)
 			if i > 0 {
@@ -77,12 +101,6 @@ func (t *TimeLine) draw(canvas draw.Canvas) error {
 				low, high = min(low, step.Latency), max(high, step.Latency)
 			}
 		}
-	}
-	for i, b := range t.Bands {
-		keys = append(keys, key{name: strconv.Itoa(i+1) + ": " + b.Name, sample: func(c *draw.Canvas, box vg.Rectangle) {
-			box.Min.X += 8
-			fill(c, bandColors[i%2], box)
-		}})
 	}
 	lengths, rows := t.recoveries(end)
 	across := Axis{Name: "time since the load began", Unit: "s"}
@@ -106,8 +124,8 @@ func (t *TimeLine) draw(canvas draw.Canvas) error {
 		p.X.Min, p.X.Max = 0, max(end, 1e-9)
 		p.X.Tick.Marker = linear{}
 	}
-	room := draw.Crop(frame(canvas, t.Head, keys), 0, -12, 0, 0)
-	tiles := draw.Tiles{Cols: 1, Rows: len(panels), PadTop: above, PadY: above + 4}
+	room = draw.Crop(room, 0, -12, 0, 0)
+	tiles := draw.Tiles{Cols: 1, Rows: len(panels), PadTop: caption, PadY: caption + 4}
 	if top > 0 && len(t.Bands) > 0 { // the numbers and the bars of recovery stand above the lines
 		height := (room.Max.Y-room.Min.Y)/vg.Length(len(panels)) - 45
 		share := (bandHead + bandRow*vg.Length(rows)) / height

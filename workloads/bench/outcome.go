@@ -146,7 +146,7 @@ func (r *Result) recovery() (float64, bool) {
 	if len(r.TimeLine) == 0 || len(r.Bands) == 0 {
 		return 0, false
 	}
-	end := 2*r.TimeLine[len(r.TimeLine)-1].At - r.TimeLine[max(0, len(r.TimeLine)-2)].At
+	end := r.TimeLine[len(r.TimeLine)-1].At + r.step()
 	longest := time.Duration(0)
 	for _, b := range r.Bands {
 		took, ok := r.Recovery(b, RecoveredShare)
@@ -158,7 +158,16 @@ func (r *Result) recovery() (float64, bool) {
 	return longest.Seconds(), true
 }
 
-// Recovery is how long after its begin a fault's effect lasts on a time line: until the share of the rate before it that is asked for is reached again for good; false: never.
+// step is the length of a step of the time line.
+func (r *Result) step() time.Duration {
+	if len(r.TimeLine) < 2 {
+		return 0
+	}
+	return r.TimeLine[1].At - r.TimeLine[0].At
+}
+
+// Recovery is how long after its begin a fault's effect lasts on a time line: until the share of the rate before it that is asked for is reached again for good, or at least until the next fault
+// begins, which is not to be blamed on this one; false: never.
 func (r *Result) Recovery(b Band, share float64) (time.Duration, bool) {
 	before, n := int64(0), int64(0)
 	for _, s := range r.TimeLine {
@@ -173,8 +182,13 @@ func (r *Result) Recovery(b Band, share float64) (time.Duration, bool) {
 	least := share * float64(before) / float64(n)
 	back := time.Duration(-1)
 	for _, s := range r.TimeLine {
+		if s.At < b.From {
+			continue
+		}
+		next := slices.ContainsFunc(r.Bands, func(o Band) bool { return o.From > b.From && o.From >= s.At && o.From < s.At+r.step() })
 		switch {
-		case s.At < b.From:
+		case next && back >= 0:
+			return max(0, back-b.From), true
 		case float64(s.Received) < least:
 			back = -1
 		case back < 0:

@@ -27,6 +27,21 @@ func TestRecoveryLastsUntilTheRateIsBackForGood(t *testing.T) {
 	require.Equal(t, 7.0, longest, "never: as long as was measured")
 }
 
+func TestRecoveryIsNotBlamedForTheNextFault(t *testing.T) {
+	first, second := Band{From: 1 * time.Second}, Band{From: 4 * time.Second}
+	r := &Result{Bands: []Band{first, second}}
+	for i, n := range []int64{100, 0, 100, 100, 0, 0, 100} {
+		r.TimeLine = append(r.TimeLine, Step{At: time.Duration(i) * time.Second, Received: n})
+	}
+	took, _ := r.Recovery(first, 0.9)
+	require.Equal(t, time.Second, took)
+	took, _ = r.Recovery(second, 0.7)
+	require.Equal(t, 2*time.Second, took)
+	r.TimeLine[2].Received, r.TimeLine[3].Received = 0, 0
+	took, _ = r.Recovery(first, 0.9)
+	require.Equal(t, 5*time.Second, took, "the first was still felt when the second began")
+}
+
 func TestFigureIsTheMedianOfTheRepetitions(t *testing.T) {
 	p := Point{}
 	_, ok := p.Figure("sent")
