@@ -3,36 +3,18 @@ package consumer
 import (
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	broker "faultline/broker/client"
 	"faultline/consumer/assign"
 	"faultline/consumer/member"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 var errNoMember = errors.New("this is no member of any generation")
-
-// coordinatorOf reads the address out of an answer to FindCoordinator.
-func coordinatorOf(resp kmsg.Response) (string, error) {
-	r, ok := resp.(*kmsg.FindCoordinatorResponse)
-	if !ok {
-		return "", errRefused
-	}
-	code, host, port := r.ErrorCode, r.Host, r.Port
-	if len(r.Coordinators) == 1 {
-		code, host, port = r.Coordinators[0].ErrorCode, r.Coordinators[0].Host, r.Coordinators[0].Port
-	}
-	if err := kerr.ErrorForCode(code); err != nil {
-		return "", err
-	}
-	return net.JoinHostPort(host, strconv.Itoa(int(port))), nil
-}
 
 // ask sends a request about offsets to the coordinator. fill completes it as the member is at that moment, and may call it off; the ticket says what that was.
 func (p *party) ask(req kmsg.Request, fill func() error) (kmsg.Response, member.Ticket, error) {
@@ -229,16 +211,6 @@ func (p *party) commit(targets []target) error {
 			g.m.Mark("mark/consumer/commit-given-up")
 			return fmt.Errorf("%s and %d more: %w: %w", targets[0].c.subject, len(targets)-1, ErrNotCommitted, err)
 		}
-	}
-}
-
-// findFor looks for the coordinator if it is not known.
-func (p *party) findFor() {
-	p.g.mu.Lock()
-	known := p.m.Coordinator() != ""
-	p.g.mu.Unlock()
-	if !known {
-		p.find()
 	}
 }
 
