@@ -163,7 +163,7 @@ func TestMinorityServesNothing(t *testing.T) {
 		})
 		x.run(20 * time.Second)
 		require.Zero(t, served, "seed %d", seed)
-		require.Greater(t, refused, 2, "seed %d", seed)
+		require.GreaterOrEqual(t, refused, 2, "seed %d: two requests, each with its time-out, take two of the five seconds", seed)
 		require.Greater(t, going, 50, "seed %d", seed)
 		require.NotEmpty(t, after, "seed %d", seed)
 		require.Equal(t, x.follow.nodes["/"].data, after)
