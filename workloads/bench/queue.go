@@ -57,6 +57,7 @@ func Queue(addrs func(c *Cell) deploy.Addresses) *System {
 				}
 			}
 		},
+		Fill: func(machine.Machine, *Cell, int64, func() bool) error { return nil }, // serveQueue has
 		Send: func(m machine.Machine, c *Cell, index int, told func(error)) (Sender, error) {
 			p := machineOf(c, "producer", index).Producer
 			brokers := addrs(c).Brokers
