@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"faultline/broker/log"
@@ -17,6 +18,8 @@ type fetch struct {
 	items  []fetchItem // the partitions asked for, in the order of the request
 	waiter *waiter
 	cuts   []cut
+
+	happened []*partition // where something did since the last look, of those waited for
 }
 
 // fetchItem is one partition of it.
@@ -59,7 +62,7 @@ func (c *conn) fetchRecords(h wire.Header, rest []byte) error {
 	if wait > 0 && !c.b.m.Failpoint("fault/broker/poll-short") { // an answer may come before there is enough
 		c.await(req, deadline)
 	} else {
-		c.gather(req)
+		c.gather(req, nil)
 	}
 	if err := c.drain(); err != nil {
 		return err
@@ -89,7 +92,7 @@ func (c *conn) resolve(req *kmsg.FetchRequest) {
 			rp := &rt.Partitions[j]
 			it := fetchItem{start: -1, visible: -1, refused: missing}
 			if t != nil {
-				it.p, it.refused = b.lookupLocked(t, rp.Partition)
+				it.p, it.refused = b.placeLocked(t, rp.Partition) // whether it is led here shows when it is read
 			}
 			f.items = append(f.items, it)
 		}
@@ -118,26 +121,24 @@ func (c *conn) noteReplica(req *kmsg.FetchRequest) {
 			if it.refused != 0 || !it.p.replicated {
 				continue
 			}
-			var known bool
-			if it.where, it.parted, known = it.p.log.Diverges(rp.FetchOffset, rp.LastFetchedEpoch); it.parted || !known {
-				continue
-			}
 			it.p.mu.Lock()
-			moved := it.p.leader != nil && it.p.epoch == rp.CurrentLeaderEpoch && it.p.leader.Fetched(id, epoch, rp.FetchOffset, b.m.Uptime())
-			if moved {
-				it.p.lift(b.m)
+			if it.p.leader != nil && (it.p.epoch == rp.CurrentLeaderEpoch || rp.CurrentLeaderEpoch < 0) { // only a leader's log is one to compare with
+				var known bool
+				it.where, it.parted, known = it.p.log.Diverges(rp.FetchOffset, rp.LastFetchedEpoch)
+				if known && !it.parted && it.p.epoch == rp.CurrentLeaderEpoch && it.p.leader.Fetched(id, epoch, rp.FetchOffset, b.m.Uptime()) {
+					it.p.lift(b.m)
+					c.committed = append(c.committed, it.p)
+				}
 			}
 			it.p.mu.Unlock()
-			if moved {
-				c.committed = append(c.committed, it.p)
-			}
 		}
 	}
 	c.tellGrown()
 }
 
-// gather reads what there is now and reports whether it is enough to answer: enough bytes, or an error that the client should hear of.
-func (c *conn) gather(req *kmsg.FetchRequest) (enough bool) {
+// gather reads what there is now and reports whether it is enough to answer: enough bytes, or an error that the client should hear of. It looks at all partitions, or at those only
+// where something happened since it looked last.
+func (c *conn) gather(req *kmsg.FetchRequest, happened []*partition) (enough bool) {
 	f := &c.fetch
 	of, _ := replicaOf(req)
 	left := int64(min(int(max(req.MaxBytes, 0)), c.b.cfg.MaxFetchBytes))
@@ -148,9 +149,11 @@ func (c *conn) gather(req *kmsg.FetchRequest) (enough bool) {
 		for pi := range req.Topics[ti].Partitions {
 			it, rp := &f.items[i], &req.Topics[ti].Partitions[pi]
 			i++
-			it.span.Release()
-			it.span = log.Span{}
-			c.read(it, rp, left, total == 0, of >= 0)
+			if happened == nil || it.span.Len > 0 || slices.Contains(happened, it.p) {
+				it.span.Release()
+				it.span = log.Span{}
+				c.read(it, rp, left, total == 0, of >= 0)
+			}
 			enough = enough || it.code != 0 || it.parted
 			total += it.span.Len
 			left -= it.span.Len
@@ -172,44 +175,44 @@ func (c *conn) read(it *fetchItem, rp *kmsg.FetchRequestTopicPartition, left int
 		it.code = codeNotLeader
 		return
 	}
-	state := it.p.log.State()
-	it.start, it.visible = state.Start, state.Visible
-	if it.p.replicated {
-		it.visible = hw
-	}
-	until := it.visible
-	if toReplica {
-		until = state.End
-	}
+	nothing := c.b.m.Failpoint("fault/broker/fetch-nothing") // as if the answer were full already
+	most := min(int64(rp.PartitionMaxBytes), left)
+	state, span, err := it.p.log.Look(rp.FetchOffset, int(max(most, 0)), func(state log.State) (below int64, ok bool) {
+		it.start, it.visible = state.Start, state.Visible
+		if it.p.replicated {
+			it.visible = hw
+		}
+		below = it.visible
+		if toReplica {
+			below = state.End
+		}
+		switch {
+		case state.Err != nil, it.parted:
+			return 0, false
+		case rp.FetchOffset < state.Start:
+			c.b.m.Mark("mark/broker/fetch-below-start")
+			it.code = codeOffsetOutOfRange
+			return 0, false
+		case rp.FetchOffset > state.End:
+			c.b.m.Mark("mark/broker/fetch-beyond-end")
+			it.code = codeOffsetOutOfRange
+			return 0, false
+		case rp.FetchOffset >= below:
+			if rp.FetchOffset < state.End {
+				c.b.m.Mark("mark/broker/fetch-of-unflushed")
+			}
+			return 0, false
+		case most <= 0 && !first:
+			c.b.m.Mark("mark/broker/fetch-full")
+			return 0, false
+		}
+		return below, !nothing
+	})
 	if state.Err != nil {
 		it.code = readCode(state.Err)
 		c.b.logFailed(it.p, state.Err)
 		return
 	}
-	most := min(int64(rp.PartitionMaxBytes), left)
-	switch {
-	case it.parted:
-		return
-	case rp.FetchOffset < state.Start:
-		c.b.m.Mark("mark/broker/fetch-below-start")
-		it.code = codeOffsetOutOfRange
-		return
-	case rp.FetchOffset > state.End:
-		c.b.m.Mark("mark/broker/fetch-beyond-end")
-		it.code = codeOffsetOutOfRange
-		return
-	case rp.FetchOffset >= until:
-		if rp.FetchOffset < state.End {
-			c.b.m.Mark("mark/broker/fetch-of-unflushed")
-		}
-		return
-	case most <= 0 && !first:
-		c.b.m.Mark("mark/broker/fetch-full")
-		return
-	case c.b.m.Failpoint("fault/broker/fetch-nothing"): // as if the answer were full already
-		return
-	}
-	span, err := it.p.log.Read(rp.FetchOffset, int(max(most, 0)), until)
 	if err != nil {
 		it.code = readCode(err)
 		c.b.logFailed(it.p, err)
@@ -245,14 +248,14 @@ func (c *conn) await(req *kmsg.FetchRequest, deadline time.Duration) {
 	}
 	of, _ := replicaOf(req)
 	w.mu.Lock()
-	f.waiter.replica, f.waiter.fired = of >= 0, false
+	f.waiter.replica, f.waiter.fired, f.waiter.at = of >= 0, false, f.waiter.at[:0]
 	for i := range f.items { // before the first look, so that what comes after it is not missed
 		if p := f.items[i].p; p != nil {
 			p.waiters = append(p.waiters, f.waiter)
 		}
 	}
 	w.mu.Unlock()
-	enough := c.gather(req)
+	enough := c.gather(req, nil)
 	w.mu.Lock()
 	for waited := false; ; waited = true {
 		switch {
@@ -278,9 +281,10 @@ func (c *conn) await(req *kmsg.FetchRequest, deadline time.Duration) {
 			break // out of time, or the broker stops
 		}
 		f.waiter.fired = false
+		f.happened, f.waiter.at = f.waiter.at, f.happened[:0]
 		w.mu.Unlock()
 		c.b.m.Failpoint("fault/broker/poll-woken")
-		enough = c.gather(req)
+		enough = c.gather(req, f.happened)
 		w.mu.Lock()
 	}
 	for i := range f.items {

@@ -184,7 +184,7 @@ func (b *Broker) createTopic(t newTopic, until time.Duration) (topicID, *refusal
 		// Offsets that were committed while an earlier topic of this name was being deleted.
 		stale, err := committedOffsets(cl, t.name)
 		if err == nil {
-			err = cl.Multi(append([]coord.Op{coord.CreateOp(node, data, 0)}, stale...)...)
+			err = cl.Multi(append([]coord.Op{coord.CreateOp(node, data, 0), coord.CreateOp(idPath(t.name, id), nil, 0)}, stale...)...)
 		}
 		var refused *coord.MultiError
 		if errors.As(err, &refused) && refused.Index > 0 {

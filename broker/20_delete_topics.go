@@ -25,7 +25,7 @@ func (c *conn) deleteTopics(req *kmsg.DeleteTopicsRequest) (*kmsg.DeleteTopicsRe
 	}
 	if req.Version < 6 {
 		for _, name := range req.TopicNames {
-			id, ref := b.deleteTopic(strings.Clone(name), until)
+			id, ref := b.deleteTopic(strings.Clone(name), topicID{}, until)
 			answer(&name, id, ref)
 		}
 		return resp, nil
@@ -33,7 +33,7 @@ func (c *conn) deleteTopics(req *kmsg.DeleteTopicsRequest) (*kmsg.DeleteTopicsRe
 	for i := range req.Topics {
 		rt := &req.Topics[i]
 		if rt.Topic != nil {
-			id, ref := b.deleteTopic(strings.Clone(*rt.Topic), until)
+			id, ref := b.deleteTopic(strings.Clone(*rt.Topic), topicID{}, until)
 			answer(rt.Topic, id, ref)
 			continue
 		}
@@ -44,19 +44,19 @@ func (c *conn) deleteTopics(req *kmsg.DeleteTopicsRequest) (*kmsg.DeleteTopicsRe
 			answer(nil, rt.TopicID, refuse(codeUnknownTopicID, "no topic has id %v", topicID(rt.TopicID)))
 			continue
 		}
-		_, ref := b.deleteTopic(t.name, until)
+		_, ref := b.deleteTopic(t.name, t.id, until)
 		answer(&t.name, rt.TopicID, ref)
 	}
 	return resp, nil
 }
 
 // unregister removes a topic, the state of its partitions if it has one, and the offsets that groups committed, at one stroke.
-func (b *Broker) unregister(cl *coord.Client, name string, version int32) error {
+func (b *Broker) unregister(cl *coord.Client, name string, id topicID, version int32) error {
 	stat, found, err := cl.Exists(statePath(name), false)
 	if err != nil {
 		return err
 	}
-	var ops []coord.Op
+	ops := []coord.Op{coord.DeleteOp(idPath(name, id), 0)}
 	if found {
 		ops = append(ops, coord.DeleteOp(statePath(name), stat.Version))
 	}
@@ -68,8 +68,8 @@ func (b *Broker) unregister(cl *coord.Client, name string, version int32) error 
 	return cl.Multi(append(ops, offsets...)...)
 }
 
-// committedOffsets are the operations that take a topic's offsets from the groups that keep them in the registry (KAFKA-2000): those of a deleted topic mean nothing to the next of its name. The node that holds
-// a group's offsets of the topic gets another version, which keeps whoever has read it before from committing there.
+// committedOffsets are the operations that take a topic's offsets from the groups that keep them in the registry (KAFKA-2000): those of a deleted topic mean nothing to the next of its name. Who reads it commits only
+// as long as it is there (idPath), so that what is not found between its deletion and the next one's creation never comes.
 func committedOffsets(cl *coord.Client, topic string) (ops []coord.Op, err error) {
 	groups, _, err := cl.Children(groupsPath, false)
 	if errors.Is(err, coord.ErrNoNode) {
@@ -80,14 +80,13 @@ func committedOffsets(cl *coord.Client, topic string) (ops []coord.Op, err error
 	}
 	for _, g := range groups {
 		home := groupsPath + "/" + g + "/offsets/" + topic
-		partitions, stat, err := cl.Children(home, false)
+		partitions, _, err := cl.Children(home, false)
 		if errors.Is(err, coord.ErrNoNode) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		ops = append(ops, coord.SetOp(home, nil, stat.Version))
 		for _, p := range partitions {
 			ops = append(ops, coord.DeleteOp(home+"/"+p, -1))
 		}
@@ -95,13 +94,13 @@ func committedOffsets(cl *coord.Client, topic string) (ops []coord.Op, err error
 	return ops, nil
 }
 
-// deleteTopic deletes the topic that has the name now.
-func (b *Broker) deleteTopic(name string, until time.Duration) (id topicID, _ *refusal) {
+// deleteTopic deletes the topic with the name and id. Without an id it is the one that has the name when the registry is read first.
+func (b *Broker) deleteTopic(name string, id topicID, until time.Duration) (topicID, *refusal) {
 	if checkTopicName(name) != nil {
 		return id, refuse(codeUnknownTopicOrPartition, "no topic can have the name %q", name)
 	}
 	node := topicsPath + "/" + name
-	begun := false // id is set
+	begun := id != topicID{}
 	for {
 		b.mu.Lock()
 		cl := b.session.client
@@ -118,7 +117,7 @@ func (b *Broker) deleteTopic(name string, until time.Duration) (id topicID, _ *r
 			err = nil // an attempt whose answer was lost, or somebody else, deleted it
 		case err == nil:
 			id, begun = t.id, true
-			err = b.unregister(cl, name, stat.Version)
+			err = b.unregister(cl, name, id, stat.Version)
 			if err == nil && b.m.Failpoint("fault/broker/delete-lost") {
 				err = coord.ErrConnectionLoss
 			}

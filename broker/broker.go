@@ -44,7 +44,7 @@ type Broker struct {
 	accepted int64 // connections so far
 
 	epoch, cleanSince int64            // of the registration, see brokerNode; -1: there was none yet, or the logs lost what was not flushed
-	loadedHW          map[string]int64 // high watermarks of the checkpoint of the last life, by "topic/partition"
+	loadedHW          map[string]int64 // high watermarks of the checkpoint of the last life, by partition.lasting
 	savedHW           string           // the last checkpoint. Of the task that writes it
 	fetchers          map[int32]*fetcher
 	control           control
@@ -348,6 +348,16 @@ func listenPort(l net.Listener, asked int) int {
 
 // lookupLocked finds a partition of t that is served here. The code is 0 or a Kafka error code. The lock is held.
 func (b *Broker) lookupLocked(t *topic, id int32) (*partition, int16) {
+	p, code := b.placeLocked(t, id)
+	if code == 0 && !p.leads() {
+		b.m.Mark("mark/broker/asked-though-not-leading")
+		return nil, codeNotLeader
+	}
+	return p, code
+}
+
+// placeLocked finds a partition of t that is here, whoever leads it.
+func (b *Broker) placeLocked(t *topic, id int32) (*partition, int16) {
 	switch {
 	case t == nil || id < 0 || int(id) >= len(t.replicas):
 		return nil, codeUnknownTopicOrPartition
@@ -360,9 +370,6 @@ func (b *Broker) lookupLocked(t *topic, id int32) (*partition, int16) {
 	case t.local[id].log == nil:
 		b.m.Mark("mark/broker/asked-for-damaged-log")
 		return t.local[id], codeStorageError
-	case !t.local[id].leads():
-		b.m.Mark("mark/broker/asked-though-not-leading")
-		return nil, codeNotLeader
 	}
 	return t.local[id], 0
 }

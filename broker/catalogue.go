@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"faultline/broker/replica"
+	coord "faultline/coord/client"
 )
 
 // Paths in the coordination service.
@@ -20,7 +21,7 @@ const (
 	brokersPath = "/brokers"
 	idsPath     = brokersPath + "/ids"    // <id>: ephemeral, brokerNode
 	epochsPath  = brokersPath + "/epochs" // <id>: persistent; its version is the epoch of the broker's registration
-	topicsPath  = brokersPath + "/topics" // <topic>: persistent, topicNode; <topic>/state: persistent, stateNode
+	topicsPath  = brokersPath + "/topics" // <topic>: persistent, topicNode; <topic>/state: persistent, stateNode; <topic>/<id of the topic>: persistent, empty
 
 	groupsPath = "/consumers" // <group>/offsets/<topic>/<partition>: persistent, an offset in decimal; written by consumers that divide partitions by the registry
 
@@ -30,6 +31,12 @@ const (
 
 // statePath is where the state of a topic's partitions is kept. A topic whose partitions have one replica each has none: who has it leads it.
 func statePath(topic string) string { return topicsPath + "/" + topic + "/state" }
+
+// idPath is there as long as the topic with the id is. Whoever changes what the registry holds of a topic, or commits an offset in it, checks that node too: names and versions begin anew with the next topic of the name.
+func idPath(topic string, id topicID) string { return topicsPath + "/" + topic + "/" + id.String() }
+
+// stands lets a transaction fail when the topic with the id was deleted.
+func stands(topic string, id topicID) coord.Op { return coord.CheckOp(idPath(topic, id), 0) }
 
 // topicID is a random 128-bit number, written as a UUID.
 type topicID [16]byte

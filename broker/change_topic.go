@@ -33,8 +33,8 @@ func (b *Broker) changeTopic(name string, until time.Duration, change func(t *to
 				return ref
 			}
 			if next := t.encode(); string(next) != string(data) {
-				stat, err = cl.Set(node, next, version)
-				version = stat.Version
+				err = cl.Multi(stands(name, t.id), coord.SetOp(node, next, version))
+				version++
 			}
 		}
 		switch {

@@ -198,7 +198,7 @@ func (b *Broker) enact(cl *coord.Client, epoch int32, topics map[string]*topic, 
 		if t.version < 0 {
 			change = coord.CreateOp(statePath(name), encodeStates(t.id, states), 0)
 		}
-		ops := []coord.Op{coord.CheckOp(controllerEpochPath, epoch), change}
+		ops := []coord.Op{coord.CheckOp(controllerEpochPath, epoch), stands(name, t.id), change}
 		if data := t.completed(list); data != nil {
 			ops = append(ops, coord.SetOp(topicsPath+"/"+name, data, t.node))
 		}

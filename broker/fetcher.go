@@ -225,6 +225,7 @@ func (f *fetcher) request(epoch int64, ready []*following) *kmsg.FetchRequest {
 func (f *fetcher) take(fl *following, rp *kmsg.FetchResponseTopicPartition) {
 	b, p := f.b, fl.p
 	var err error
+	var state log.State
 	diverging := rp.DivergingEpoch.Epoch >= 0 || rp.DivergingEpoch.EndOffset >= 0
 	switch {
 	case rp.ErrorCode == codeOffsetOutOfRange && p.log.End() < rp.LogStartOffset:
@@ -238,7 +239,9 @@ func (f *fetcher) take(fl *following, rp *kmsg.FetchResponseTopicPartition) {
 		b.m.Mark("mark/broker/replica-diverged")
 		err = f.cut(fl, replica.Divergence{Epoch: rp.DivergingEpoch.Epoch, End: rp.DivergingEpoch.EndOffset})
 	case len(rp.RecordBatches) > 0:
-		_, err = p.log.Append(rp.RecordBatches, log.AppendOptions{LeaderEpoch: fl.epoch, Copy: true})
+		var done log.Appended
+		done, err = p.log.Append(rp.RecordBatches, log.AppendOptions{LeaderEpoch: fl.epoch, Copy: true})
+		state.Start, state.End = done.Start, done.Next
 	}
 	if err != nil {
 		fl.notBefore = b.m.Uptime() + replicaBackoff
@@ -250,7 +253,9 @@ func (f *fetcher) take(fl *following, rp *kmsg.FetchResponseTopicPartition) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.leader == nil && p.epoch == fl.epoch {
-		state := p.log.State()
+		if state.End == 0 { // nothing was appended
+			state = p.log.State()
+		}
 		if hw := min(rp.HighWatermark, state.End); !diverging && hw > p.hw {
 			p.setHW(b.m, hw)
 		} else if p.hw > state.End {
@@ -271,7 +276,7 @@ func (f *fetcher) cut(fl *following, d replica.Divergence) error {
 		to = d.End
 	}
 	p.mu.Lock()
-	if p.epoch != fl.epoch {
+	if p.epoch != fl.epoch || p.retired {
 		p.mu.Unlock()
 		return log.ErrOldEpoch
 	}

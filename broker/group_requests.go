@@ -67,7 +67,7 @@ func (c *conn) offsetCommit(req *kmsg.OffsetCommitRequest) (*kmsg.OffsetCommitRe
 		r := kmsg.NewPtrOffsetCommitResponse()
 		for _, t := range req.Topics {
 			rt := kmsg.NewOffsetCommitResponseTopic()
-			rt.Topic = t.Topic
+			rt.Topic, rt.TopicID = t.Topic, t.TopicID
 			for _, p := range t.Partitions {
 				rp := kmsg.NewOffsetCommitResponseTopicPartition()
 				rp.Partition, rp.ErrorCode = p.Partition, code
@@ -81,6 +81,9 @@ func (c *conn) offsetCommit(req *kmsg.OffsetCommitRequest) (*kmsg.OffsetCommitRe
 	if code != 0 {
 		return refused(code), nil
 	}
+	for i := range req.Topics {
+		c.b.name(req.Version >= 10, &req.Topics[i].Topic, &req.Topics[i].TopicID)
+	}
 	resp := s.ask(func(co *group.Coordinator, now group.Time, ref group.Ref) {
 		if s.overtaken(req.MemberID, c.number) {
 			s.answers[ref] = refused(codeNotCoordinator)
@@ -92,6 +95,24 @@ func (c *conn) offsetCommit(req *kmsg.OffsetCommitRequest) (*kmsg.OffsetCommitRe
 		return refused(codeNotCoordinator), nil
 	}
 	return resp.(*kmsg.OffsetCommitResponse), nil
+}
+
+// name completes what a request says of a topic, by its name or its id. A topic that this broker does not know has no name after that if it was told by its id, and no id if it was told by its name.
+func (b *Broker) name(byID bool, name *string, id *[16]byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case byID:
+		*name = ""
+		if t := b.byID[*id]; t != nil {
+			*name = t.name
+		}
+	default:
+		*id = topicID{}
+		if t := b.topics[*name]; t != nil {
+			*id = t.id
+		}
+	}
 }
 
 func (c *conn) offsetDelete(req *kmsg.OffsetDeleteRequest) (*kmsg.OffsetDeleteResponse, error) {
@@ -108,7 +129,7 @@ func (c *conn) offsetFetch(req *kmsg.OffsetFetchRequest) (*kmsg.OffsetFetchRespo
 	resp := kmsg.NewPtrOffsetFetchResponse()
 	if req.Version >= 8 {
 		for i := range req.Groups {
-			resp.Groups = append(resp.Groups, c.fetchOffsets(&req.Groups[i]))
+			resp.Groups = append(resp.Groups, c.fetchOffsets(&req.Groups[i], req.Version >= 10))
 		}
 		return resp, nil
 	}
@@ -122,7 +143,7 @@ func (c *conn) offsetFetch(req *kmsg.OffsetFetchRequest) (*kmsg.OffsetFetchRespo
 	if req.Topics != nil && one.Topics == nil {
 		one.Topics = []kmsg.OffsetFetchRequestGroupTopic{}
 	}
-	g := c.fetchOffsets(&one)
+	g := c.fetchOffsets(&one, false)
 	resp.ErrorCode = g.ErrorCode
 	for _, t := range g.Topics {
 		rt := kmsg.NewOffsetFetchResponseTopic()
@@ -137,12 +158,15 @@ func (c *conn) offsetFetch(req *kmsg.OffsetFetchRequest) (*kmsg.OffsetFetchRespo
 	return resp, nil
 }
 
-func (c *conn) fetchOffsets(req *kmsg.OffsetFetchRequestGroup) kmsg.OffsetFetchResponseGroup {
+func (c *conn) fetchOffsets(req *kmsg.OffsetFetchRequestGroup, byID bool) kmsg.OffsetFetchResponseGroup {
 	s, code := c.b.shardOf(req.Group)
 	if code != 0 {
 		g := kmsg.NewOffsetFetchResponseGroup()
 		g.Group, g.ErrorCode = req.Group, code
 		return g
+	}
+	for i := range req.Topics {
+		c.b.name(byID, &req.Topics[i].Topic, &req.Topics[i].TopicID)
 	}
 	until := c.b.leaseUntil()
 	s.mu.Lock()

@@ -132,6 +132,10 @@ func (s *shard) trace(e *group.Effect) {
 			t.Kind, t.Subject = machine.GroupGiven, fmt.Sprintf("%s/%s/%d", e.Change.Group, at.Topic, at.Partition)
 			if e.Kind == group.Stored {
 				t.Kind, t.A, t.B = machine.GroupStored, at.Offset, int64(e.Change.Generation)
+				t.Detail = e.Member
+				if at.ID != (group.TopicID{}) {
+					t.Detail += " " + topicID(at.ID).String()
+				}
 			}
 			s.b.m.Trace(t)
 		}
@@ -213,7 +217,7 @@ func (s *shard) run() {
 	s.mu.Unlock()
 	gone := s.b.unregistered(topics)
 	s.mu.Lock()
-	for _, topic := range gone { // while nobody coordinated
+	for _, topic := range gone { // deleted while nobody coordinated
 		s.co.TopicDeleted(topic)
 	}
 	s.enact()
@@ -230,15 +234,19 @@ func (s *shard) run() {
 	}
 }
 
-// unregistered are those of the topics that the registry does not have: they were deleted, for there was one when an offset of it was committed. What this broker knows of topics may be older than the commits
-// that it loaded.
-func (b *Broker) unregistered(topics []string) (gone []string) {
+// unregistered are those of the topics that the registry does not have, or has no more: another topic has the name. They were deleted, for there was one when an offset of it was committed. What this broker knows of
+// topics may be older than the commits that it loaded.
+func (b *Broker) unregistered(topics []group.Named) (gone []group.Named) {
 	b.mu.Lock()
 	cl := b.session.client
 	b.mu.Unlock()
-	for _, name := range topics {
-		if _, found, err := cl.Exists(topicsPath+"/"+name, false); err == nil && !found {
-			gone = append(gone, name)
+	for _, t := range topics {
+		where := topicsPath + "/" + t.Name
+		if t.ID != (group.TopicID{}) {
+			where = idPath(t.Name, topicID(t.ID))
+		}
+		if _, found, err := cl.Exists(where, false); err == nil && !found {
+			gone = append(gone, t)
 		}
 	}
 	return gone
@@ -372,10 +380,10 @@ func (b *Broker) shardOf(id string) (*shard, int16) {
 }
 
 // forgetTopic takes the offsets of a deleted topic from all groups: another one of its name begins anew (KAFKA-2000).
-func (b *Broker) forgetTopic(name string) {
+func (b *Broker) forgetTopic(name string, id topicID) {
 	for _, s := range b.allShards() {
 		s.mu.Lock()
-		s.co.TopicDeleted(name)
+		s.co.TopicDeleted(group.Named{Name: name, ID: group.TopicID(id)})
 		s.enact()
 		s.mu.Unlock()
 	}

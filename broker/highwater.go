@@ -18,7 +18,7 @@ const (
 	highWaterInterval = time.Second
 )
 
-// encodeHighWaters is the file of high watermarks: a line for each, topic/partition and offset, and a CRC over them. The lines are in the order given.
+// encodeHighWaters is the file of high watermarks: a line for each, the topic's id, the partition and the offset, and a CRC over them. The lines are in the order given.
 func encodeHighWaters(names []string, hw map[string]int64) string {
 	var lines strings.Builder
 	lines.WriteString("version=1\n")
@@ -90,8 +90,9 @@ func (b *Broker) saveHighWaters() {
 	var names []string
 	for _, p := range parts {
 		if p.replicated && p.log != nil {
-			hw[p.name] = p.visible()
-			names = append(names, p.name)
+			name := p.lasting()
+			hw[name] = p.visible()
+			names = append(names, name)
 		}
 	}
 	if len(names) == 0 || !serving {

@@ -82,6 +82,7 @@ func (b *Broker) settle(pr *proposal) {
 	b.mu.Unlock()
 	err := cl.Multi(
 		coord.CheckOp(epochPath(b.cfg.ID), int32(epoch)), // fences a broker that was given up for dead and has another registration
+		stands(pr.topic.name, pr.topic.id),
 		coord.SetOp(statePath(pr.topic.name), encodeStates(pr.topic.id, states), pr.version),
 	)
 	var refused *coord.MultiError

@@ -29,7 +29,11 @@ type partition struct {
 	epoch   int32           // leader epoch of the role
 	version int32           // of the registry's state that the role is from
 	hw      int64           // high watermark as far as this broker knows
+	retired bool            // its log is being dropped: it has no role any more, and nothing is told of it
 }
+
+// lasting is a name that no partition of another topic of the same name has.
+func (p *partition) lasting() string { return fmt.Sprintf("%v/%d", p.topic.id, p.id) }
 
 // waits is where fetches wait for logs to grow.
 type waits struct {
@@ -41,14 +45,15 @@ type waits struct {
 type waiter struct {
 	woken   machine.Cond // on waits.mu
 	replica bool         // a follower asks: it waits for any record, a consumer for visible ones
-	fired   bool         // something may have changed since it looked
+	fired   bool         // something may have changed since it looked:
+	at      []*partition // where
 }
 
 // fire wakes all fetches that wait for the partition: whatever they asked, the answer may be another one.
 func (w *waits) fire(p *partition) {
 	w.mu.Lock()
 	for _, wt := range p.waiters {
-		wt.wake()
+		wt.wake(p)
 	}
 	w.mu.Unlock()
 }
@@ -62,15 +67,18 @@ func (w *waits) grown(forReplicas bool, parts ...*partition) {
 	for _, p := range parts {
 		for _, wt := range p.waiters {
 			if wt.replica == forReplicas {
-				wt.wake()
+				wt.wake(p)
 			}
 		}
 	}
 	w.mu.Unlock()
 }
 
-// wake makes the fetch look again. The lock is held.
-func (wt *waiter) wake() {
+// wake makes the fetch look again at a partition. The lock is held.
+func (wt *waiter) wake(p *partition) {
+	if n := len(wt.at); n == 0 || wt.at[n-1] != p {
+		wt.at = append(wt.at, p)
+	}
 	if !wt.fired {
 		wt.fired = true
 		wt.woken.Signal()
@@ -90,13 +98,22 @@ func (p *partition) leave(w *waiter) {
 	}
 }
 
+// retire takes the partition's role: whoever waits in it is sent away.
+func (b *Broker) retire(p *partition) {
+	p.mu.Lock()
+	p.retired, p.leader = true, nil
+	p.moved.Broadcast()
+	p.mu.Unlock()
+	b.waits.fire(p) // they look again and find it gone
+}
+
 // openPartition opens the log of a partition of t. A directory that belongs to another topic of that name is dropped first.
 // The partition is offline when its log is damaged; other errors are the disk's.
 func (b *Broker) openPartition(t *topic, id int32) (*partition, error) {
 	p := &partition{topic: t, id: id, name: fmt.Sprintf("%s/%d", t.name, id), version: -1, replicated: t.replicated(), mu: b.m.NewMutex("broker.partition")}
 	p.moved = b.m.NewCond("broker.partition.moved", p.mu)
 	dir := path.Join(b.cfg.DataDir, partitionDir(t.name, id))
-	if err := b.claimDir(dir, t.id); errors.Is(err, log.ErrDamaged) {
+	if err := b.claimDir(p.name, dir, t.id); errors.Is(err, log.ErrDamaged) {
 		return b.damaged(p, err), nil
 	} else if err != nil {
 		return nil, fmt.Errorf("open %s/%d: %w", t.name, id, err)
@@ -112,7 +129,7 @@ func (b *Broker) openPartition(t *topic, id int32) (*partition, error) {
 	p.log = l
 	p.hw = l.Start()
 	if p.replicated {
-		p.hw = min(max(p.hw, b.loadedHW[p.name]), l.End())
+		p.hw = min(max(p.hw, b.loadedHW[p.lasting()]), l.End())
 		b.m.Trace(machine.Event{Kind: machine.HighWatermark, Subject: p.name, A: p.hw, B: -1})
 	}
 	l.OnVisible(func() {
@@ -141,8 +158,9 @@ func (b *Broker) damaged(p *partition, err error) *partition {
 
 // claimDir makes sure that dir is there and belongs to the topic id. The id is durable before the log gets its first byte, so a
 // directory without one holds nothing. log.ErrDamaged: whose it is cannot be read.
-func (b *Broker) claimDir(dir string, id topicID) error {
+func (b *Broker) claimDir(subject, dir string, id topicID) error {
 	d := b.m.Disk()
+	claimed := machine.Event{Kind: machine.LogClaimed, Subject: subject, Detail: id.String()}
 	name := path.Join(dir, topicIDFile)
 	text, err := readFile(d, name)
 	if err == nil {
@@ -151,6 +169,7 @@ func (b *Broker) claimDir(dir string, id topicID) error {
 			return fmt.Errorf("%w: %s: %w", log.ErrDamaged, name, err)
 		}
 		if have == id {
+			b.m.Trace(claimed)
 			return nil
 		}
 		if err := dropDir(d, dir); err != nil {
@@ -159,6 +178,7 @@ func (b *Broker) claimDir(dir string, id topicID) error {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	b.m.Trace(claimed)
 	if err := makeDir(d, dir); err != nil {
 		return err
 	}

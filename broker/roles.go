@@ -88,10 +88,10 @@ func (p *partition) readable(epoch int32) (hw int64, code int16) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if code = p.epochCodeLocked(epoch); code == 0 && p.replicated && p.leader == nil {
-		code = codeNotLeader
+	if p.replicated && p.leader == nil {
+		return p.hw, codeNotLeader
 	}
-	return p.hw, code
+	return p.hw, p.epochCodeLocked(epoch)
 }
 
 // lift follows the leader's high watermark. Call with mu; then wake those who wait for records.
@@ -104,6 +104,9 @@ func (p *partition) lift(m machine.Machine) {
 // setHW moves the high watermark. Call with mu.
 func (p *partition) setHW(m machine.Machine, hw int64) {
 	p.hw = hw
+	if p.retired {
+		return
+	}
 	e := machine.Event{Kind: machine.HighWatermark, Subject: p.name, A: hw, B: int64(p.epoch)}
 	if p.leader != nil {
 		e.C = 1

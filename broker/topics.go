@@ -128,14 +128,14 @@ func (b *Broker) setTopic(name string, t *topic) error {
 	b.mu.Unlock()
 
 	for _, p := range drop {
-		b.waits.fire(p) // they look again and find it gone
+		b.retire(p)
 		if err := b.dropPartition(p); err != nil {
 			return err
 		}
 	}
 	for _, p := range moved {
 		b.m.Mark("mark/broker/replica-moved-away")
-		b.waits.fire(p)
+		b.retire(p)
 		if err := b.dropPartition(p); err != nil {
 			return err
 		}
@@ -150,11 +150,11 @@ func (b *Broker) setTopic(name string, t *topic) error {
 		b.m.Mark("mark/broker/topic-grew")
 	}
 	if old != nil && (t == nil || t.id != old.id) {
-		b.forgetTopic(name)
+		b.forgetTopic(name, old.id)
 	}
 	if len(drop) > 0 {
 		b.m.Mark("mark/broker/topic-dropped")
-		b.m.Trace(machine.Event{Kind: machine.TopicRemoved, Subject: name})
+		b.m.Trace(machine.Event{Kind: machine.TopicRemoved, Subject: name, Detail: old.id.String()})
 	}
 	if t == nil {
 		return nil
@@ -255,13 +255,13 @@ func (b *Broker) sweep() error {
 		b.mu.Lock()
 		t := b.topics[name]
 		b.mu.Unlock()
+		text, err := readFile(d, path.Join(dir, topicIDFile))
+		id, idErr := decodeTopicIDFile(text)
 		if t != nil {
-			text, err := readFile(d, path.Join(dir, topicIDFile))
 			if err != nil {
 				continue // if it is ours it was opened, and if not it holds nothing
 			}
-			id, err := decodeTopicIDFile(text)
-			if err != nil || id == t.id && !t.movedFrom(b.cfg.ID, partition) {
+			if idErr != nil || id == t.id && !t.movedFrom(b.cfg.ID, partition) {
 				continue
 			}
 			if id == t.id {
@@ -276,7 +276,7 @@ func (b *Broker) sweep() error {
 		}
 		if removed != name {
 			b.m.Mark("mark/broker/swept-deleted-topic")
-			b.m.Trace(machine.Event{Kind: machine.TopicRemoved, Subject: name})
+			b.m.Trace(machine.Event{Kind: machine.TopicRemoved, Subject: name, Detail: id.String()})
 			removed = name
 		}
 	}

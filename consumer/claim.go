@@ -18,6 +18,8 @@ type claim struct {
 	bond       bond
 	owner      string // registry group: path of the owner node
 	offsetPath string // registry group: path of the committed offset
+	id         topicID
+	topicNode  string // registry group: path of a node that is there as long as the topic is
 	stream     *Stream
 	broker     brokerState   // registry group: who leads it, as long as the claim stands
 	gone       bool          // given up or lost. Group.mu
@@ -31,7 +33,6 @@ type claim struct {
 	epoch      int32         // leader epoch of who reads it, -1: not known. Group.mu
 	failures   int           // fetches that failed in a row. Group.mu
 	notBefore  time.Duration // no fetch until this Uptime. Group.mu
-	home       int32         // version of the node that holds the group's offsets of the topic: another one when the topic was deleted. Group.committing
 	committed  int64         // the registry's offset as last known, -1: none. Group.committing
 	version    int32         // of its node, -1: none. Group.committing
 	last       bool          // it is given up: its commits from now on are the last. Group.committing
@@ -81,6 +82,8 @@ func (g *Group) newClaim(s *session, t task) *claim {
 		bond:       s,
 		owner:      g.paths.owner(t.topic, t.partition),
 		offsetPath: g.paths.offset(t.topic, t.partition),
+		id:         decodeTopicID(t.id),
+		topicNode:  topicNode(t.topic, t.id),
 		stream:     g.byTopic[t.topic][t.stream],
 		broker:     t.broker,
 		position:   -1,
@@ -101,7 +104,7 @@ func (g *Group) take(s *session, c *claim) error {
 	if g.m.Failpoint("fault/consumer/claimed") {
 		return errMisfortune
 	}
-	if err := g.readHome(s, c); err != nil {
+	if err := s.client.EnsurePath(g.paths.home(c.topic)); err != nil {
 		return err
 	}
 	return g.readOffset(s, c)
@@ -162,7 +165,7 @@ func (g *Group) begin(s *session, claims []*claim, as *membership) error {
 	for _, c := range claims {
 		c.position = c.committed
 		c.cursor = newCursor(c, c.committed)
-		g.trace(machine.ConsumerClaimed, c.subject, c.committed)
+		g.traceClaim(machine.ConsumerClaimed, c, c.committed)
 	}
 	g.claims = claims
 	g.fetchers = g.newFetchers(claims)
@@ -197,7 +200,7 @@ func (g *Group) revokeAll() ([]*claim, []*broker.Conn) {
 func (g *Group) revoke(c *claim) {
 	c.gone = true
 	c.cursor.live.Store(false)
-	g.trace(machine.ConsumerReleased, c.subject, 0)
+	g.traceClaim(machine.ConsumerReleased, c, 0)
 	c.aside = nil
 	c.stream.purge()
 }

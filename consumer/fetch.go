@@ -26,9 +26,9 @@ func (e *fetchEncoder) begin(maxWait time.Duration, minBytes, maxBytes int32) {
 	e.req.Topics = e.req.Topics[:0]
 }
 
-func (e *fetchEncoder) add(topic string, partition int32, offset int64, epoch, maxBytes int32) {
+func (e *fetchEncoder) add(topic string, id topicID, partition int32, offset int64, epoch, maxBytes int32) {
 	r := e.req
-	if n := len(r.Topics); n == 0 || r.Topics[n-1].Topic != topic {
+	if n := len(r.Topics); n == 0 || r.Topics[n-1].Topic != topic || r.Topics[n-1].TopicID != id {
 		if n < cap(r.Topics) {
 			r.Topics = r.Topics[:n+1]
 			parts := r.Topics[n].Partitions
@@ -37,7 +37,7 @@ func (e *fetchEncoder) add(topic string, partition int32, offset int64, epoch, m
 		} else {
 			r.Topics = append(r.Topics, kmsg.NewFetchRequestTopic())
 		}
-		r.Topics[n].Topic = topic
+		r.Topics[n].Topic, r.Topics[n].TopicID = topic, id
 	}
 	p := kmsg.NewFetchRequestTopicPartition()
 	p.Partition, p.FetchOffset, p.CurrentLeaderEpoch, p.PartitionMaxBytes = partition, offset, epoch, maxBytes
@@ -51,7 +51,7 @@ func (f *fetcher) fetch(conn *broker.Conn) error {
 	total := int64(g.cfg.FetchBytes) * int64(len(f.asked))
 	f.encoder.begin(f.maxWait, g.cfg.FetchMinBytes, int32(min(total, 64<<20)))
 	for _, a := range f.asked {
-		f.encoder.add(a.c.topic, a.c.partition, a.position, a.epoch, g.cfg.FetchBytes)
+		f.encoder.add(a.c.topic, a.c.id, a.c.partition, a.position, a.epoch, g.cfg.FetchBytes)
 	}
 	resp, err := conn.Request(f.encoder.req)
 	if err != nil {
@@ -111,7 +111,7 @@ func (f *fetcher) match(answer *kmsg.FetchResponse) []reply {
 			// Answers come in the order of the request, as a rule; look from there.
 			for k := range f.asked {
 				a := f.asked[(at+k)%len(f.asked)]
-				if a.c.partition != p.Partition || a.c.topic != t.Topic {
+				if a.c.partition != p.Partition || a.c.topic != t.Topic || answer.Version >= 13 && a.c.id != t.TopicID {
 					continue
 				}
 				at += k + 1

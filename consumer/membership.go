@@ -61,7 +61,7 @@ func (a *membership) broker(id string) (brokerState, bool) {
 
 // task is one partition that a member is to own.
 type task struct {
-	topic     string
+	topic, id string
 	partition int32
 	stream    int
 	broker    brokerState
@@ -90,7 +90,7 @@ func (a *membership) divide(id string) []task {
 		}
 		for _, share := range sharesOf(available, members, id) {
 			for _, p := range share.partitions {
-				tasks = append(tasks, task{t.name, p, share.stream, leaders[p]})
+				tasks = append(tasks, task{t.name, t.id, p, share.stream, leaders[p]})
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 // what is kept. Timestamp is in ms since 1970; Headers iterates over the headers.
 type Message struct {
 	Topic     string
+	TopicID   [16]byte // tells the topic from others that had its name before; zero: the brokers tell none
 	Partition int32
 	record.Record
 

@@ -9,23 +9,6 @@ import (
 	"faultline/sim/machine"
 )
 
-// readHome reads which topic of its name the claim is on. Before the offset: what is deleted between keeps the claim from committing.
-func (g *Group) readHome(s *session, c *claim) error {
-	for {
-		stat, found, err := s.client.Exists(g.paths.home(c.topic), false)
-		if err != nil {
-			return err
-		}
-		if found {
-			c.home = stat.Version
-			return nil
-		}
-		if err := s.client.EnsurePath(g.paths.home(c.topic)); err != nil {
-			return err
-		}
-	}
-}
-
 // readOffset reads the committed offset of a claim. None is no error.
 func (g *Group) readOffset(s *session, c *claim) error {
 	data, stat, err := s.client.Get(c.offsetPath, false)
@@ -111,7 +94,7 @@ func (g *Group) commit(s *session, targets []target) error {
 		const each = 3 // operations for a target
 		ops := make([]coord.Op, 0, each*len(batch))
 		for _, t := range batch {
-			ops = append(ops, coord.CheckOp(t.c.owner, 0), coord.CheckOp(g.paths.home(t.c.topic), t.c.home))
+			ops = append(ops, coord.CheckOp(t.c.owner, 0), coord.CheckOp(t.c.topicNode, 0))
 			if t.c.version < 0 {
 				ops = append(ops, coord.CreateOp(t.c.offsetPath, encodeOffset(t.next), coord.Persistent))
 			} else {
@@ -214,5 +197,5 @@ func (g *Group) claimAnew() {
 
 func (g *Group) committed(t target) {
 	t.c.committed = t.next
-	g.trace(machine.ConsumerCommitted, t.c.subject, t.next)
+	g.traceClaim(machine.ConsumerCommitted, t.c, t.next)
 }

@@ -14,11 +14,13 @@ import (
 func (p *party) take(partitions []assign.Partition) {
 	g := p.g
 	offsets := map[assign.Partition]committedAt{}
-	if len(partitions) > 0 {
+	wanted := len(partitions)
+	if wanted > 0 {
 		var ok bool
 		if offsets, ok = p.committedOffsets(partitions); !ok {
 			return
 		}
+		partitions = slices.DeleteFunc(slices.Clone(partitions), func(part assign.Partition) bool { _, there := offsets[part]; return !there })
 	}
 	g.m.Failpoint("fault/consumer/begin")
 	if !p.awaitLease() {
@@ -36,16 +38,20 @@ func (p *party) take(partitions []assign.Partition) {
 		if c == nil {
 			continue // its leader gave it a topic that it does not read
 		}
-		c.committed = offsets[part].offset
+		c.id, c.committed = offsets[part].topic, offsets[part].offset
 		c.position = c.committed
 		c.cursor = newCursor(c, c.committed)
-		g.m.Trace(machine.Event{Kind: machine.ConsumerClaimed, Subject: c.subject, Detail: g.id, A: c.committed, B: int64(p.m.Generation())})
+		g.m.Trace(machine.Event{Kind: machine.ConsumerClaimed, Subject: c.subject, Detail: g.id, A: c.committed, B: int64(p.m.Generation()), C: c.id.short()})
 		c.notBefore = member.Never
 		claims = append(claims, c)
 	}
 	g.claims = append(slices.Clone(g.claims), claims...)
 	slices.SortFunc(g.claims, func(a, b *claim) int { return a.place().Compare(b.place()) })
 	p.m.Took(partitions)
+	if len(partitions) < wanted {
+		g.m.Mark("mark/consumer/taken-without-topic")
+		p.m.Missing(g.m.Uptime())
+	}
 	if p.m.Leads() {
 		p.grown.Signal() // the plan may be older than this process
 	}
@@ -76,12 +82,12 @@ func (g *Group) newPartyClaim(p *party, part assign.Partition) *claim {
 	}
 }
 
-// awaitLease waits until this is surely a member. False: what was to be taken is not any more.
+// awaitLease waits until this is surely a member. False: what was to be taken is not any more, or the coordinator has to be found anew before, for nobody else does that.
 func (p *party) awaitLease() bool {
 	g := p.g
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for p.m.Taking() && !g.closing {
+	for p.m.Taking() && p.m.Coordinator() != "" && !g.closing {
 		if p.holds() {
 			return true
 		}
@@ -226,21 +232,33 @@ func (p *party) locate() {
 		if c.failures > 0 {
 			p.cluster.Invalidate(c.topic)
 		}
-		addr, epoch, err := p.cluster.Address(c.topic, c.partition)
+		at, err := p.cluster.Where(c.topic, c.partition)
 		g.mu.Lock()
 		switch {
 		case c.gone || c.fetcher != nil:
+		case c.id != topicID{} && at.Topic != topicID{} && c.id != at.Topic:
+			p.replaced(c)
 		case err != nil:
 			p.astray(c)
 		default:
-			c.epoch = epoch
-			if conn := p.readAt(c, addr); conn != nil {
+			c.epoch = at.Epoch
+			if conn := p.readAt(c, at.Addr); conn != nil {
 				g.mu.Unlock()
 				conn.Close()
 				g.mu.Lock()
 			}
 		}
 	}
+}
+
+// replaced ends a claim whose topic was deleted and has let another one have its name. The member takes the partition anew, from where the group is in that one. Called with the lock held.
+func (p *party) replaced(c *claim) {
+	g := p.g
+	g.m.Mark("mark/consumer/topic-replaced")
+	g.revoke(c)
+	g.claims = slices.DeleteFunc(slices.Clone(g.claims), func(o *claim) bool { return o == c })
+	p.m.Anew([]assign.Partition{c.place()})
+	p.changed()
 }
 
 // homeless is a claim that nobody reads and that may be looked up now, or how long to wait for one; below 0: there is none. Called with the lock held.

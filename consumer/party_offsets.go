@@ -3,6 +3,7 @@ package consumer
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	broker "faultline/broker/client"
@@ -70,11 +71,13 @@ func (p *party) again(failures int, may func() bool) bool {
 // committedAt is a committed offset, -1: none, and the leader epoch in which the records before it were read, -1: not known. Who led in an older one, and does not know that it leads no
 // more, may not have that offset.
 type committedAt struct {
+	topic  topicID
 	offset int64
 	epoch  int32
 }
 
-// committedOffsets asks the coordinator where to go on. -1: nothing was committed. It goes on until it knows, or the partitions are not to be taken any more, or the coordinator has to be found anew before.
+// committedOffsets asks the coordinator where to go on. -1: nothing was committed. Partitions whose topic is not there, or not known to the coordinator, are left out. It goes on until it knows of the others, or the partitions are not to
+// be taken any more, or the coordinator has to be found anew before.
 func (p *party) committedOffsets(partitions []assign.Partition) (map[assign.Partition]committedAt, bool) {
 	for failures := 0; ; failures++ {
 		offsets, err := p.fetchOffsets(partitions)
@@ -83,8 +86,8 @@ func (p *party) committedOffsets(partitions []assign.Partition) (map[assign.Part
 		}
 		if err == nil {
 			for _, part := range partitions {
-				if at := offsets[part]; at.epoch >= 0 {
-					p.cluster.AtLeast(part.Topic, part.Partition, at.epoch)
+				if at, there := offsets[part]; there && at.epoch >= 0 {
+					p.cluster.AtLeast(part.Topic, at.topic, part.Partition, at.epoch)
 				}
 			}
 			return offsets, true
@@ -99,14 +102,27 @@ func (p *party) fetchOffsets(partitions []assign.Partition) (map[assign.Partitio
 	req := kmsg.NewPtrOffsetFetchRequest()
 	group := kmsg.NewOffsetFetchRequestGroup()
 	req.Group, group.Group = p.g.cfg.Group, p.g.cfg.Group
+	ids := map[string]topicID{}
+	asked := 0
 	for _, part := range partitions {
+		if _, known := ids[part.Topic]; !known {
+			topic, err := p.cluster.Topic(part.Topic)
+			if err != nil {
+				continue
+			}
+			ids[part.Topic] = topic.ID
+		}
 		if n := len(group.Topics); n == 0 || group.Topics[n-1].Topic != part.Topic {
 			t, tg := kmsg.NewOffsetFetchRequestTopic(), kmsg.NewOffsetFetchRequestGroupTopic()
-			t.Topic, tg.Topic = part.Topic, part.Topic
+			t.Topic, tg.Topic, tg.TopicID = part.Topic, part.Topic, ids[part.Topic]
 			req.Topics, group.Topics = append(req.Topics, t), append(group.Topics, tg)
 		}
 		t, tg := &req.Topics[len(req.Topics)-1], &group.Topics[len(group.Topics)-1]
 		t.Partitions, tg.Partitions = append(t.Partitions, part.Partition), append(tg.Partitions, part.Partition)
+		asked++
+	}
+	if asked == 0 {
+		return nil, nil
 	}
 	req.Groups = append(req.Groups, group)
 	resp, ticket, err := p.ask(req, func() error { return nil })
@@ -127,8 +143,12 @@ func (p *party) fetchOffsets(partitions []assign.Partition) (map[assign.Partitio
 	}
 	out := map[assign.Partition]committedAt{}
 	note := func(topic string, partition int32, offset int64, epoch int32, code int16) {
-		if code == 0 {
-			out[assign.Partition{Topic: topic, Partition: partition}] = committedAt{offset, epoch}
+		switch code {
+		case 0:
+			out[assign.Partition{Topic: topic, Partition: partition}] = committedAt{ids[topic], offset, epoch}
+		case kerr.UnknownTopicID.Code: // one of the two lags behind
+			p.cluster.Invalidate(topic)
+			asked--
 		}
 	}
 	for _, g := range r.Groups {
@@ -143,8 +163,8 @@ func (p *party) fetchOffsets(partitions []assign.Partition) (map[assign.Partitio
 			note(t.Topic, o.Partition, o.Offset, o.LeaderEpoch, o.ErrorCode)
 		}
 	}
-	if len(out) < len(partitions) {
-		return nil, fmt.Errorf("offset fetch of group %q: %w: %d of %d partitions", p.g.cfg.Group, errRefused, len(out), len(partitions))
+	if len(out) < asked {
+		return nil, fmt.Errorf("offset fetch of group %q: %w: %d of %d partitions", p.g.cfg.Group, errRefused, len(out), asked)
 	}
 	return out, nil
 }
@@ -163,7 +183,7 @@ func (p *party) commit(targets []target) error {
 			return failed
 		}
 		g.m.Failpoint("fault/consumer/commit-slow")
-		refused, err := p.commitOnce(targets)
+		deleted, refused, err := p.commitOnce(targets)
 		if err == nil && g.m.Failpoint("fault/consumer/commit-lost") {
 			err = errMisfortune
 		}
@@ -172,7 +192,15 @@ func (p *party) commit(targets []target) error {
 		}
 		if err == nil {
 			for _, t := range targets {
+				if slices.Contains(deleted, t.c) {
+					g.m.Mark("mark/consumer/commit-to-deleted-topic")
+					failed = fmt.Errorf("%s: %w: the coordinator does not know the topic", t.c.subject, ErrNotCommitted)
+					continue
+				}
 				g.committed(t)
+			}
+			if len(deleted) > 0 {
+				targets = slices.DeleteFunc(targets, func(t target) bool { return slices.Contains(deleted, t.c) })
 			}
 			continue
 		}
@@ -197,8 +225,8 @@ func (p *party) commitBy(targets []target) time.Duration {
 	return by
 }
 
-// commitOnce sends one commit. refused: the coordinator has made up its mind.
-func (p *party) commitOnce(targets []target) (refused bool, err error) {
+// commitOnce sends one commit. refused: the coordinator has made up its mind. deleted: claims whose topic it does not know, though it took the others.
+func (p *party) commitOnce(targets []target) (deleted []*claim, refused bool, err error) {
 	g := p.g
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.RetentionTimeMillis = g.cfg.Group, -1
@@ -206,9 +234,9 @@ func (p *party) commitOnce(targets []target) (refused bool, err error) {
 		req.InstanceID = &g.cfg.Instance
 	}
 	for _, t := range targets {
-		if n := len(req.Topics); n == 0 || req.Topics[n-1].Topic != t.c.topic {
+		if n := len(req.Topics); n == 0 || req.Topics[n-1].Topic != t.c.topic || req.Topics[n-1].TopicID != t.c.id {
 			rt := kmsg.NewOffsetCommitRequestTopic()
-			rt.Topic = t.c.topic
+			rt.Topic, rt.TopicID = t.c.topic, t.c.id
 			req.Topics = append(req.Topics, rt)
 		}
 		rp := kmsg.NewOffsetCommitRequestTopicPartition()
@@ -223,21 +251,30 @@ func (p *party) commitOnce(targets []target) (refused bool, err error) {
 		return nil
 	})
 	if err != nil {
-		return errors.Is(err, errNoMember), err
+		return nil, errors.Is(err, errNoMember), err
 	}
 	r, ok := resp.(*kmsg.OffsetCommitResponse)
 	if !ok || len(r.Topics) == 0 {
-		return false, errRefused
+		return nil, false, errRefused
 	}
 	for _, t := range r.Topics {
 		for _, o := range t.Partitions {
+			if o.ErrorCode == kerr.UnknownTopicID.Code {
+				p.cluster.Invalidate(t.Topic)
+				for _, x := range targets {
+					if x.c.id == t.TopicID && x.c.partition == o.Partition {
+						deleted = append(deleted, x.c)
+					}
+				}
+				continue
+			}
 			if err := kerr.ErrorForCode(o.ErrorCode); err != nil {
 				p.answered(ticket, err)
-				return !passes(err), err
+				return nil, !passes(err), err
 			}
 		}
 	}
-	return false, nil
+	return deleted, false, nil
 }
 
 // passes tells whether a coordinator's error may be over at the next attempt.

@@ -1,11 +1,14 @@
 package consumer
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // The registries that all groups share; brokers write them.
@@ -73,6 +76,24 @@ func decodeBroker(data []byte) (string, error) {
 	}
 	return net.JoinHostPort(b.Host, strconv.Itoa(b.Port)), nil
 }
+
+// topicNode is there as long as the topic with the id is; the next one of its name has another.
+func topicNode(topic, id string) string { return topicsPath + "/" + topic + "/" + id }
+
+// topicID tells a topic from those that had its name before. Zero: the brokers tell none.
+type topicID [16]byte
+
+// decodeTopicID reads a UUID; zero: it is none.
+func decodeTopicID(text string) (id topicID) {
+	b, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
+	if err != nil || len(b) != len(id) {
+		return id
+	}
+	return topicID(b)
+}
+
+// short is what traces have of it.
+func (id topicID) short() int64 { return int64(binary.BigEndian.Uint64(id[:])) }
 
 // placement is a partition and the broker that leads it.
 type placement struct {

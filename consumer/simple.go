@@ -227,7 +227,7 @@ func (s *Simple) Fetch(topic string, partition int32, offset int64) (batches []b
 // fetchOne asks for one partition.
 func fetchOne(conn *broker.Conn, e *fetchEncoder, cfg SimpleConfig, topic string, partition int32, offset int64) (*kmsg.FetchResponseTopicPartition, error) {
 	e.begin(cfg.MaxWait, cfg.FetchMinBytes, cfg.FetchBytes)
-	e.add(topic, partition, offset, -1, cfg.FetchBytes)
+	e.add(topic, topicID{}, partition, offset, -1, cfg.FetchBytes)
 	resp, err := conn.Request(e.req)
 	if err != nil {
 		return nil, err

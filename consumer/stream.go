@@ -79,7 +79,7 @@ func (s *Stream) Next() (Message, error) {
 		// From the checks to the hand-over there is no scheduling point: claim and lease hold at this very moment.
 		live, paused := cur.live.Load(), c.paused.Load()
 		if live && !paused && c.bond.holds() {
-			g.m.Trace(machine.Event{Kind: machine.ConsumerHanded, Subject: c.subject, Detail: g.id, A: r.Offset})
+			g.m.Trace(machine.Event{Kind: machine.ConsumerHanded, Subject: c.subject, Detail: g.id, A: r.Offset, C: c.id.short()})
 			s.ready = false
 			s.working.Store(int64(g.m.Uptime()))
 			if g.cfg.OutOfOrder {
@@ -88,7 +88,7 @@ func (s *Stream) Next() (Message, error) {
 			} else {
 				s.done, s.after = cur, r.Offset+1
 			}
-			return Message{Topic: c.topic, Partition: c.partition, Record: *r, stream: s, cursor: cur}, nil
+			return Message{Topic: c.topic, TopicID: c.id, Partition: c.partition, Record: *r, stream: s, cursor: cur}, nil
 		}
 		if g.cfg.OutOfOrder {
 			g.mu.Unlock()

@@ -74,6 +74,9 @@ func (s *Server) submit() {
 	for {
 		to := route{leader: s.leader, term: s.hard.term}
 		if !s.leading {
+			if len(s.outbox.requests) == 0 {
+				break
+			}
 			if to.link = s.linkEpoch(s.leader); to.link == 0 {
 				return
 			}

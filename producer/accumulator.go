@@ -32,6 +32,8 @@ type accumulator struct {
 
 type topic struct {
 	name      string
+	id        [16]byte // zero: the brokers tell none
+	count     int      // partitions that it has; an earlier topic of the name may have had more
 	parts     []*partition
 	available []int32 // partitions that have a leader, or all when none has
 	refreshed time.Duration
@@ -60,7 +62,7 @@ func newAccumulator(cfg Config) *accumulator {
 	return &accumulator{cfg: cfg, as: identity{producer: -1}, topics: map[string]*topic{}}
 }
 
-// learn takes in what the metadata says of a topic: new partitions and where each leader is now.
+// learn takes in what the metadata says of a topic: new partitions and where each leader is now. In another topic of the same name the brokers know none of the numbers that were given: an idempotent producer goes to the next epoch.
 func (a *accumulator) learn(meta *client.Topic, now time.Duration) *topic {
 	t := a.topics[meta.Name]
 	if t == nil {
@@ -68,6 +70,11 @@ func (a *accumulator) learn(meta *client.Topic, now time.Duration) *topic {
 		a.topics[meta.Name] = t
 	}
 	t.refreshed = now
+	if t.id != meta.ID {
+		a.renewing = a.renewing || a.cfg.Idempotent && len(t.parts) > 0
+		t.id, t.count = meta.ID, 0
+	}
+	t.count = max(t.count, len(meta.Partitions))
 	for _, p := range meta.Partitions {
 		if int(p.ID) == len(t.parts) {
 			part := &partition{topic: t, id: p.ID, subject: fmt.Sprintf("%s/%d", t.name, p.ID), limit: a.cfg.BatchBytes}
@@ -78,6 +85,9 @@ func (a *accumulator) learn(meta *client.Topic, now time.Duration) *topic {
 			a.lead(t.parts[p.ID], p.Leader)
 		}
 	}
+	for _, p := range t.parts[t.count:] {
+		a.lead(p, -1)
+	}
 	t.available = t.available[:0]
 	for _, p := range t.parts {
 		if p.node != nil {
@@ -85,7 +95,7 @@ func (a *accumulator) learn(meta *client.Topic, now time.Duration) *topic {
 		}
 	}
 	if len(t.available) == 0 {
-		for _, p := range t.parts {
+		for _, p := range t.parts[:t.count] {
 			t.available = append(t.available, p.id)
 		}
 	}
@@ -216,7 +226,7 @@ func (a *accumulator) drain(n *node, now time.Duration, into []*batch) []*batch 
 		p.queue = p.queue[1:]
 		p.inFlight++
 		a.inFlight++
-		b.closed = true
+		b.closed, b.topic = true, p.topic.id
 		a.number(b)
 		into = append(into, b)
 	}

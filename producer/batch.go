@@ -20,6 +20,7 @@ type batch struct {
 	charged  int           // bytes of the buffer that it occupies
 	attempts int           // that failed
 	unknown  bool          // some attempt may have reached the log
+	topic    [16]byte      // id of the topic that it was sent to last; zero: the brokers tell none
 
 	// Of an idempotent producer, once it was sent first.
 	numbered bool

@@ -49,7 +49,7 @@ func judge(err error) verdict {
 	switch code {
 	case kerr.MessageTooLarge, kerr.RecordListTooLarge:
 		return verdict{split: true}
-	case kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.ReplicaNotAvailable:
+	case kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.LeaderNotAvailable, kerr.ReplicaNotAvailable:
 		return verdict{retry: true, refresh: true}
 	case kerr.CorruptMessage, kerr.NotEnoughReplicas: // refused before the append
 		return verdict{retry: true}

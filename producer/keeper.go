@@ -112,7 +112,11 @@ func (p *Producer) lookUp() bool {
 				p.m.Mark("mark/producer/metadata-is-older")
 			}
 		}
+		if known := p.acc.topics[name]; known != nil && known.id != meta.ID && len(known.parts) > 0 {
+			p.m.Mark("mark/producer/topic-replaced")
+		}
 		t := p.acc.learn(meta, p.m.Uptime())
+		p.renew()
 		p.space.Broadcast()
 		for _, part := range t.parts {
 			if part.node == nil {
@@ -122,11 +126,7 @@ func (p *Producer) lookUp() bool {
 				}
 				continue
 			}
-			s := p.sender(part.node)
-			if s.sleepsUntil > 0 && p.acc.due(part) < s.sleepsUntil {
-				s.sleepsUntil = 0
-				s.wake.Signal()
-			}
+			p.rouse(part)
 		}
 	}
 	return good

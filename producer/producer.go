@@ -22,6 +22,7 @@ type Record struct {
 // Result is the outcome of a record.
 type Result struct {
 	Topic     string
+	TopicID   [16]byte // of the topic that it was sent to, which may not be the first of its name; zero: the brokers tell none
 	Partition int32
 	Offset    int64 // -1 with acks 0, or when Err is set
 	Err       error // nil: delivered. errors.Is(Err, ErrUnknown): nobody knows. Any other: surely not in the log
@@ -116,10 +117,10 @@ func (p *Producer) Send(r Record, done func(Result)) error {
 		return fmt.Errorf("send to %s: %w", r.Topic, ErrClosed)
 	}
 	if r.Partition < 0 {
-		r.Partition = p.pick(&r, Partitions{Count: int32(len(t.parts)), Available: t.available})
+		r.Partition = p.pick(&r, Partitions{Count: int32(t.count), Available: t.available})
 	}
-	if r.Partition < 0 || int(r.Partition) >= len(t.parts) {
-		return fmt.Errorf("send to %s/%d: %w: the topic has %d", r.Topic, r.Partition, ErrNoPartition, len(t.parts))
+	if r.Partition < 0 || int(r.Partition) >= t.count {
+		return fmt.Errorf("send to %s/%d: %w: the topic has %d", r.Topic, r.Partition, ErrNoPartition, t.count)
 	}
 	part := t.parts[r.Partition]
 	p.acc.add(part, &r, r.Time.UnixMilli(), done, now)
@@ -165,15 +166,23 @@ func (p *Producer) nudge(part *partition, now time.Duration) {
 		p.m.Mark("mark/producer/no-leader")
 		p.refresh(part.topic.name)
 	} else {
-		s := p.sender(part.node)
-		if s.sleepsUntil > now && p.acc.due(part) < s.sleepsUntil {
-			s.sleepsUntil = 0
-			s.wake.Signal()
-		}
+		p.rouse(part)
 	}
 	if by := now + p.cfg.DeliveryTimeout; p.expiryBy > by {
 		p.expiryBy = by
 		p.keep.Signal()
+	}
+}
+
+// rouse wakes the sender of the broker that leads the partition, if there is one and it sleeps beyond the time at which the partition's next batch is due. Called with the lock held.
+func (p *Producer) rouse(part *partition) {
+	if part.node == nil {
+		return
+	}
+	s := p.sender(part.node)
+	if s.sleepsUntil > 0 && p.acc.due(part) < s.sleepsUntil {
+		s.sleepsUntil = 0
+		s.wake.Signal()
 	}
 }
 
@@ -264,7 +273,7 @@ func (p *Producer) callBack() {
 
 // report runs the callbacks. Each record gets the outcome of this batch and no other.
 func (b *batch) report() {
-	r := Result{Topic: b.part.topic.name, Partition: b.part.id, Offset: -1, Err: b.err}
+	r := Result{Topic: b.part.topic.name, TopicID: b.topic, Partition: b.part.id, Offset: -1, Err: b.err}
 	for i, done := range b.done {
 		if done == nil {
 			continue

@@ -163,7 +163,7 @@ func TestWithoutAcksNobodyKnowsTheOffset(t *testing.T) {
 		n := 0
 		for i := range 100 {
 			require.NoError(t, p.Send(record(i), func(r producer.Result) {
-				require.Equal(t, producer.Result{Topic: "t", Partition: int32(i % 2), Offset: -1}, r)
+				require.Equal(t, producer.Result{Topic: "t", TopicID: r.TopicID, Partition: int32(i % 2), Offset: -1}, r)
 				n++
 			}))
 		}

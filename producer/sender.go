@@ -119,7 +119,7 @@ func (s *sender) launch(f *flight) error {
 				packed += b.builder.Size()
 			}
 		}
-		addBatch(req, b.part, bytes)
+		addBatch(req, b, bytes)
 	}
 	if len(req.Topics) == 0 {
 		return notSent(errEncode)
@@ -145,10 +145,11 @@ func notSent(err error) error {
 	return fmt.Errorf("%w: %w", client.ErrNotSent, err)
 }
 
-func addBatch(req *kmsg.ProduceRequest, part *partition, bytes []byte) {
+func addBatch(req *kmsg.ProduceRequest, b *batch, bytes []byte) {
+	part := b.part
 	n := len(req.Topics)
 	for i := range req.Topics {
-		if req.Topics[i].Topic == part.topic.name {
+		if req.Topics[i].Topic == part.topic.name && req.Topics[i].TopicID == b.topic {
 			n = i
 			break
 		}
@@ -160,7 +161,7 @@ func addBatch(req *kmsg.ProduceRequest, part *partition, bytes []byte) {
 		} else {
 			req.Topics = append(req.Topics, kmsg.NewProduceRequestTopic())
 		}
-		req.Topics[n].Topic = part.topic.name
+		req.Topics[n].Topic, req.Topics[n].TopicID = part.topic.name, b.topic
 	}
 	entry := kmsg.NewProduceRequestTopicPartition()
 	entry.Partition, entry.Records = part.id, bytes
@@ -201,16 +202,20 @@ func (s *sender) landed(f *flight, resp kmsg.Response, err error) {
 		err = fmt.Errorf("%w: the answer to a produce request is a %T", client.ErrUnknown, resp)
 	}
 	for _, b := range f.batches {
+		part := b.part
 		if b.bytes == nil {
-			p.acc.finish(b, -1, fmt.Errorf("%s: %w: %w", b.part.subject, errEncode, b.err))
+			p.acc.finish(b, -1, fmt.Errorf("%s: %w: %w", part.subject, errEncode, b.err))
 			p.finish(b)
-			continue
+		} else {
+			base, cause := int64(-1), err
+			if err == nil && p.cfg.Acks != AcksNone {
+				base, cause = outcome(answer, b)
+			}
+			p.settle(b, base, cause)
 		}
-		base, cause := int64(-1), err
-		if err == nil && p.cfg.Acks != AcksNone {
-			base, cause = outcome(answer, b.part)
+		if part.node != s.node {
+			p.rouse(part) // its leader is another one by now, whose sender waits for this batch to land
 		}
-		p.settle(b, base, cause)
 	}
 	clear(f.batches)
 	f.pending = nil
@@ -222,10 +227,11 @@ func (s *sender) landed(f *flight, resp kmsg.Response, err error) {
 }
 
 // outcome finds the partition's entry in an answer. A missing one says nothing: unknown.
-func outcome(answer *kmsg.ProduceResponse, part *partition) (base int64, err error) {
+func outcome(answer *kmsg.ProduceResponse, b *batch) (base int64, err error) {
+	part := b.part
 	for i := range answer.Topics {
 		t := &answer.Topics[i]
-		if t.Topic != part.topic.name {
+		if t.Topic != part.topic.name || answer.Version >= 13 && t.TopicID != b.topic {
 			continue
 		}
 		for j := range t.Partitions {

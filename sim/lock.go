@@ -16,6 +16,11 @@ func (w *World) NewMutex(name string) *Mutex { return &Mutex{w: w, name: name} }
 
 func (m *Mutex) Lock() {
 	m.w.Yield()
+	m.lock()
+}
+
+// lock is Lock of a task that has only just been picked to run: nothing would be gained by picking once more.
+func (m *Mutex) lock() {
 	t := m.w.Current()
 	for m.owner != nil {
 		if m.owner == t {
@@ -62,7 +67,18 @@ func (c *Cond) Wait() {
 	c.waiters = append(c.waiters, c.m.w.Current())
 	c.m.release()
 	c.m.w.Park("condition", c.name)
-	c.m.Lock()
+	c.m.lock()
+}
+
+// wake wakes a waiter. While somebody holds the lock it could do nothing but wait for that, so it does so without running first.
+func (c *Cond) wake(t *Task) {
+	if c.m.owner == nil || t.state != parked {
+		t.Wake()
+		return
+	}
+	c.m.w.timers.remove(&t.timer)
+	t.waitsOn, t.waitsFor = "lock", c.m.name
+	c.m.waiters = append(c.m.waiters, t)
 }
 
 // WaitUntil waits until the given world time at most, and reports whether it was woken.
@@ -79,7 +95,7 @@ func (c *Cond) WaitUntil(until time.Duration) bool {
 			}
 		}
 	}
-	c.m.Lock()
+	c.m.lock()
 	return woken
 }
 
@@ -93,7 +109,7 @@ func (c *Cond) Signal() {
 		}
 		t := c.waiters[i]
 		c.waiters = append(c.waiters[:i], c.waiters[i+1:]...)
-		t.Wake()
+		c.wake(t)
 	}
 	c.m.w.Yield()
 }
@@ -101,7 +117,7 @@ func (c *Cond) Signal() {
 func (c *Cond) Broadcast() {
 	c.m.w.Current()
 	for i, t := range c.waiters {
-		t.Wake()
+		c.wake(t)
 		c.waiters[i] = nil
 	}
 	c.waiters = c.waiters[:0]

@@ -46,16 +46,29 @@ func (c *Cluster) CreateTopic(name string, partitions int32, replicas int16, set
 // DeleteTopic deletes a topic. kerr.UnknownTopicOrPartition when there is none.
 func (c *Cluster) DeleteTopic(name string) error {
 	req := kmsg.NewPtrDeleteTopicsRequest()
-	req.TimeoutMillis = int32(c.cfg.RequestTimeout.Milliseconds())
 	req.TopicNames = []string{name}
 	t := kmsg.NewDeleteTopicsRequestTopic()
 	t.Topic = kmsg.StringPtr(name)
 	req.Topics = append(req.Topics, t)
+	defer c.Invalidate(name)
+	return c.deleteTopic(name, req)
+}
+
+// DeleteTopicID deletes the topic with the id, and no other that may have its name by now. kerr.UnknownTopicID when the broker that is asked does not know it, or not yet.
+func (c *Cluster) DeleteTopicID(id [16]byte) error {
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	t := kmsg.NewDeleteTopicsRequestTopic()
+	t.TopicID = id
+	req.Topics = append(req.Topics, t)
+	return c.deleteTopic(fmt.Sprintf("%x", id), req)
+}
+
+func (c *Cluster) deleteTopic(name string, req *kmsg.DeleteTopicsRequest) error {
+	req.TimeoutMillis = int32(c.cfg.RequestTimeout.Milliseconds())
 	resp, err := c.request(req)
 	if err != nil {
 		return fmt.Errorf("delete topic %s: %w", name, err)
 	}
-	c.Invalidate(name)
 	for _, t := range resp.(*kmsg.DeleteTopicsResponse).Topics {
 		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
 			return fmt.Errorf("delete topic %s: %w", name, err)

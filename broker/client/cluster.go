@@ -62,7 +62,8 @@ type entry struct {
 	want  int    // it is fresh when got >= want
 	asked int    // somebody waits for this refresh, though for others the entry may be fresh enough
 	at    time.Duration
-	least []int32 // by partition: metadata of an older leader epoch is news from somebody who lags behind (KIP-320)
+	least []int32  // by partition: metadata of an older leader epoch is news from somebody who lags behind (KIP-320)
+	of    [16]byte // id of the topic that these epochs are of; the next one of the name, which may come after a time without any, has its own
 }
 
 // NewCluster starts from the bootstrap addresses ("host:port"). It contacts nobody yet.
@@ -145,13 +146,16 @@ func (c *Cluster) Leader(topic string, partition int32) (*Conn, error) {
 	}
 }
 
-// AtLeast says that the partition was led in this leader epoch: who tells of an older one is not believed.
-func (c *Cluster) AtLeast(topic string, partition, epoch int32) {
+// AtLeast says that the partition was led in this leader epoch, in the topic with the id: who tells of an older one is not believed. Of another topic of the name, whose epochs are its own, it says nothing.
+func (c *Cluster) AtLeast(topic string, id [16]byte, partition, epoch int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entry(topic)
+	if e.topic == nil || e.topic.ID != id {
+		return
+	}
 	e.raise(partition, epoch)
-	if e.topic != nil && int(partition) < len(e.topic.Partitions) && e.topic.Partitions[partition].Epoch < epoch {
+	if int(partition) < len(e.topic.Partitions) && e.topic.Partitions[partition].Epoch < epoch {
 		e.want = c.seq + 1
 	}
 }
@@ -163,23 +167,30 @@ func (e *entry) raise(partition, epoch int32) {
 	e.least[partition] = max(e.least[partition], epoch)
 }
 
-// Address is where the broker that leads the partition can be dialled, and in which leader epoch it leads, -1: not known. After Invalidate, or when it is not known, the metadata is refreshed first, within the
-// back-off.
-func (c *Cluster) Address(topic string, partition int32) (addr string, epoch int32, err error) {
+// Place is where a partition is led.
+type Place struct {
+	Addr  string   // can be dialled
+	Epoch int32    // leader epoch, -1: not known
+	Topic [16]byte // id of the topic; zero: the brokers tell none
+}
+
+// Where tells which broker leads the partition. After Invalidate, or when it is not known, the metadata is refreshed first, within the back-off. With an error the place has the topic's id, if that is known.
+func (c *Cluster) Where(topic string, partition int32) (at Place, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for refresh := false; ; refresh = true {
 		t, err := c.topicLocked(topic, refresh)
 		if err != nil {
-			return "", -1, err
+			return at, err
 		}
+		at = Place{Epoch: -1, Topic: t.ID}
 		if partition >= 0 && int(partition) < len(t.Partitions) {
-			if addr = c.addrOf(t.Partitions[partition].Leader); addr != "" {
-				return addr, t.Partitions[partition].Epoch, nil
+			if addr := c.addrOf(t.Partitions[partition].Leader); addr != "" {
+				return Place{addr, t.Partitions[partition].Epoch, t.ID}, nil
 			}
 		}
 		if refresh {
-			return "", -1, notSent(fmt.Errorf("%s/%d: %w", topic, partition, ErrNoLeader))
+			return at, notSent(fmt.Errorf("%s/%d: %w", topic, partition, ErrNoLeader))
 		}
 	}
 }

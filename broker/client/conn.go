@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"faultline/broker/wire"
@@ -34,6 +35,7 @@ type Conn struct {
 	pending  fifo       // written or being written, unanswered; oldest first
 	free     []*Pending // for reuse: each owns a condition
 	err      error      // why the connection is closed
+	closed   atomic.Bool
 	versions []versions // what the broker speaks, by key; nil until it said so
 }
 
@@ -228,6 +230,7 @@ func (c *Conn) answer(frame []byte) (kept bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	named(p.req, resp)
 	c.pending.pop()
 	p.resp, p.over, p.end = resp, true, c.m.Uptime()
 	p.woken.Signal()
@@ -256,6 +259,7 @@ func (c *Conn) failLocked(reason error) {
 		return
 	}
 	c.err = reason
+	c.closed.Store(true)
 	now := c.m.Uptime()
 	for p := c.pending.pop(); p != nil; p = c.pending.pop() {
 		p.over, p.end = true, now
@@ -275,6 +279,9 @@ func (c *Conn) Broker() string { return c.addr }
 
 // Err tells why the connection is closed; nil while it is usable.
 func (c *Conn) Err() error {
+	if !c.closed.Load() {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err

@@ -129,8 +129,8 @@ func (c *Cluster) learn(resp *kmsg.MetadataResponse, seq int) (ok bool) {
 			topic.Partitions[i] = Partition{ID: int32(i), Leader: -1, Epoch: -1}
 		}
 		was := e.topic
-		if was != nil && was.ID != t.TopicID {
-			was, e.least = nil, nil // another topic of the same name
+		if e.of != t.TopicID {
+			was, e.of, e.least = nil, t.TopicID, nil
 		}
 		for _, p := range t.Partitions {
 			if p.Partition < 0 || int(p.Partition) >= len(topic.Partitions) {

@@ -12,30 +12,99 @@ import (
 // versions is a range of versions of one request; max < min: none.
 type versions struct{ min, max int16 }
 
-// spoken narrows what kmsg can encode to what the callers of this package mean. Keys that are missing: everything.
-func spoken(req kmsg.Request) versions {
+// spoken narrows what kmsg can encode to what the callers of this package mean, for a broker that knows versions up to most. Keys that are missing: everything. Topics go by their ids where the caller and the broker know them
+// (KIP-516): what is asked of one topic is then never answered for the next of its name.
+func spoken(req kmsg.Request, most int16) versions {
 	switch r := req.(type) {
 	case *kmsg.ProduceRequest:
-		return versions{3, 12} // record batches v2; topics by name
+		if most >= 13 && len(r.Topics) > 0 && r.Topics[0].TopicID != noID {
+			return versions{13, 13}
+		}
+		return versions{3, 12} // record batches v2
 	case *kmsg.FetchRequest:
-		if len(r.Topics) > 0 && r.Topics[0].TopicID != [16]byte{} {
-			return versions{15, 17} // topics by id; a replica tells its incarnation
+		if len(r.Topics) > 0 && r.Topics[0].TopicID != noID && (most >= 15 || r.Topics[0].Topic == "") {
+			return versions{15, 17} // a replica tells its incarnation
 		}
 		return versions{4, 12}
-	case *kmsg.OffsetCommitRequest, *kmsg.OffsetFetchRequest:
-		return versions{0, min(9, req.MaxVersion())} // topics by name
+	case *kmsg.OffsetCommitRequest:
+		for i := range r.Topics {
+			if r.Topics[i].TopicID == noID {
+				return versions{0, 9}
+			}
+		}
+	case *kmsg.OffsetFetchRequest:
+		for i := range r.Groups {
+			for j := range r.Groups[i].Topics {
+				if r.Groups[i].Topics[j].TopicID == noID {
+					return versions{0, 9}
+				}
+			}
+		}
 	case *kmsg.ListOffsetsRequest:
 		return versions{1, req.MaxVersion()} // one offset and its timestamp
 	}
 	return versions{0, req.MaxVersion()}
 }
 
+var noID [16]byte
+
+// named gives the topics of an answer that goes by ids the names that its request has for them.
+func named(req kmsg.Request, resp kmsg.Response) {
+	switch resp := resp.(type) {
+	case *kmsg.ProduceResponse:
+		req := req.(*kmsg.ProduceRequest)
+		for i := range resp.Topics {
+			t := &resp.Topics[i]
+			for j := range req.Topics {
+				if resp.Version >= 13 && req.Topics[j].TopicID == t.TopicID {
+					t.Topic = req.Topics[j].Topic
+				}
+			}
+		}
+	case *kmsg.FetchResponse:
+		req := req.(*kmsg.FetchRequest)
+		for i := range resp.Topics {
+			t := &resp.Topics[i]
+			for j := range req.Topics {
+				if resp.Version >= 13 && req.Topics[j].TopicID == t.TopicID {
+					t.Topic = req.Topics[j].Topic
+				}
+			}
+		}
+	case *kmsg.OffsetCommitResponse:
+		req := req.(*kmsg.OffsetCommitRequest)
+		for i := range resp.Topics {
+			t := &resp.Topics[i]
+			for j := range req.Topics {
+				if resp.Version >= 10 && req.Topics[j].TopicID == t.TopicID {
+					t.Topic = req.Topics[j].Topic
+				}
+			}
+		}
+	case *kmsg.OffsetFetchResponse:
+		req := req.(*kmsg.OffsetFetchRequest)
+		for i := range resp.Groups {
+			for j := range resp.Groups[i].Topics {
+				t := &resp.Groups[i].Topics[j]
+				for k := range req.Groups {
+					for l := range req.Groups[k].Topics {
+						if q := &req.Groups[k].Topics[l]; resp.Version >= 10 && q.TopicID == t.TopicID {
+							t.Topic = q.Topic
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
 // version picks the newest version of req that both sides know.
 func (c *Conn) version(req kmsg.Request) (int16, error) {
-	ours, theirs := spoken(req), versions{0, -1}
+	theirs := versions{0, -1}
 	if k := int(req.Key()); k < len(c.versions) {
 		theirs = c.versions[k]
 	}
+	ours := spoken(req, theirs.max)
 	if most, limited := c.cfg.AtMost[req.Key()]; limited {
 		ours.max = min(ours.max, most)
 	}

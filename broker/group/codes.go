@@ -20,5 +20,6 @@ var (
 	codeMemberIDRequired     = kerr.MemberIDRequired.Code
 	codeMaxSize              = kerr.GroupMaxSizeReached.Code
 	codeFenced               = kerr.FencedInstanceID.Code
+	codeUnknownTopicID       = kerr.UnknownTopicID.Code
 	codeSubscribed           = kerr.GroupSubscribedToTopic.Code
 )

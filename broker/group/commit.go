@@ -3,7 +3,7 @@ package group
 import "github.com/twmb/franz-go/pkg/kmsg"
 
 // Commit stores offsets of a group. It is answered with kmsg.OffsetCommitResponse when they are in the log. Nothing is taken from a member
-// that was removed or of an older generation: an old owner cannot set back what a new one committed. Versions 2 and up: the commit time of version 1 is not looked at.
+// that was removed or of an older generation: an old owner cannot set back what a new one committed. Whoever calls sets both name and id of the topics that it knows; one without a name is unknown. Versions 2 and up: the commit time of version 1 is not looked at.
 func (c *Coordinator) Commit(now Time, ref Ref, r *kmsg.OffsetCommitRequest) {
 	code := c.refuse(r.Group)
 	g := c.find(r.Group)
@@ -60,6 +60,8 @@ func (g *group) commit(now Time, ref Ref, r *kmsg.OffsetCommitRequest) {
 	var records []Record
 	refused := func(topic string, p *kmsg.OffsetCommitRequestTopicPartition) int16 {
 		switch cfg := &g.c.cfg; {
+		case topic == "":
+			return codeUnknownTopicID
 		case cfg.Exists != nil && !cfg.Exists(topic, p.Partition):
 			return codeUnknownPartition
 		case p.Metadata != nil && len(*p.Metadata) > cfg.MaxMetadata:
@@ -73,7 +75,7 @@ func (g *group) commit(now Time, ref Ref, r *kmsg.OffsetCommitRequest) {
 			if refused(r.Topics[i].Topic, p) != 0 {
 				continue
 			}
-			at := &committed{offset: p.Offset, epoch: -1, time: now.Wall, expires: -1}
+			at := &committed{topic: r.Topics[i].TopicID, offset: p.Offset, epoch: -1, time: now.Wall, expires: -1}
 			if r.Version >= 6 {
 				at.epoch = p.LeaderEpoch
 			}
@@ -84,7 +86,7 @@ func (g *group) commit(now Time, ref Ref, r *kmsg.OffsetCommitRequest) {
 				at.expires = now.Wall + r.RetentionTimeMillis
 			}
 			where := partition{r.Topics[i].Topic, p.Partition}
-			changes = append(changes, change{where, g.commitPending(where), at})
+			changes = append(changes, change{where, g.commitPending(where, at.topic), at})
 			records = append(records, offsetRecord(g.id, where, at))
 		}
 	}
@@ -100,7 +102,7 @@ func (g *group) commit(now Time, ref Ref, r *kmsg.OffsetCommitRequest) {
 			x.o.pending--
 			if ok {
 				x.o.at = x.at
-				seats = append(seats, Seat{x.where.topic, x.where.n, x.at.offset})
+				seats = append(seats, Seat{x.where.topic, x.at.topic, x.where.n, x.at.offset})
 			}
 			if x.o.at == nil && x.o.pending == 0 && g.offsets[x.where] == x.o {
 				delete(g.offsets, x.where)
@@ -124,7 +126,7 @@ func commitResponse(r *kmsg.OffsetCommitRequest, code func(topic string, p *kmsg
 	resp.Version = r.Version
 	for i := range r.Topics {
 		t := kmsg.NewOffsetCommitResponseTopic()
-		t.Topic = r.Topics[i].Topic
+		t.Topic, t.TopicID = r.Topics[i].Topic, r.Topics[i].TopicID
 		for j := range r.Topics[i].Partitions {
 			p := kmsg.NewOffsetCommitResponseTopicPartition()
 			p.Partition, p.ErrorCode = r.Topics[i].Partitions[j].Partition, code(t.Topic, &r.Topics[i].Partitions[j])

@@ -1,7 +1,10 @@
 package group
 
 import (
+	"bytes"
+	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -62,8 +65,15 @@ func failedDelete(resp *kmsg.OffsetDeleteResponse, code int16) *kmsg.OffsetDelet
 	return resp
 }
 
-// TopicDeleted forgets the offsets of a topic in all groups: they must not be taken for those of another topic of the same name (KAFKA-2000). Also those on their way to the log.
-func (c *Coordinator) TopicDeleted(topic string) {
+// Named is a topic that had the name, or has it.
+type Named struct {
+	Name string
+	ID   TopicID
+}
+
+// TopicDeleted forgets the offsets of a topic in all groups: they must not be taken for those of another topic of the same name (KAFKA-2000). Also those on their way to the log. What was committed in the other topic
+// already stays.
+func (c *Coordinator) TopicDeleted(topic Named) {
 	if c.phase != isServing {
 		return
 	}
@@ -73,9 +83,14 @@ func (c *Coordinator) TopicDeleted(topic string) {
 		}
 		var gone []partition
 		for _, p := range g.partitions() {
-			if p.topic == topic {
+			o := g.offsets[p]
+			switch {
+			case p.topic != topic.Name:
+			case o.last.is(topic.ID):
 				gone = append(gone, p)
 				delete(g.offsets, p) // a commit that is under way keeps its own offset, which nobody sees
+			case o.at != nil && o.at.topic.is(topic.ID):
+				o.at = nil // the one of the other topic that is under way comes later in the log
 			}
 		}
 		if len(gone) > 0 {
@@ -84,14 +99,14 @@ func (c *Coordinator) TopicDeleted(topic string) {
 	}
 }
 
-// Topics are the topics that some group has offsets of, sorted. A topic that was deleted while the partition had no coordinator is found here after loading.
-func (c *Coordinator) Topics() []string {
-	var topics []string
+// Topics are those that some group has offsets of, sorted by name. One that was deleted while the partition had no coordinator is found here after loading.
+func (c *Coordinator) Topics() []Named {
+	var topics []Named
 	for _, g := range c.sorted() {
 		for _, p := range g.partitions() {
-			topics = append(topics, p.topic)
+			topics = append(topics, Named{p.topic, g.offsets[p].last})
 		}
 	}
-	slices.Sort(topics)
+	slices.SortFunc(topics, func(a, b Named) int { return cmp.Or(strings.Compare(a.Name, b.Name), bytes.Compare(a.ID[:], b.ID[:])) })
 	return slices.Compact(topics)
 }

@@ -36,6 +36,7 @@ type Effect struct {
 // Seat is a partition as a group sees it.
 type Seat struct {
 	Topic     string
+	ID        TopicID // of Stored
 	Partition int32
 	Offset    int64 // of Stored
 }

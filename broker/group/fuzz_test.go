@@ -43,7 +43,7 @@ func seeds(f *testing.F) []group.Record {
 	sync.Group, sync.MemberID, sync.Generation = "g", "i-1", 1
 	c.Sync(now, 3, sync)
 	run()
-	c.TopicDeleted("t")
+	c.TopicDeleted(group.Named{Name: "t"})
 	leave := kmsg.NewPtrLeaveGroupRequest()
 	leave.Group, leave.MemberID = "g", "i-1"
 	c.Leave(now, 4, leave)

@@ -36,7 +36,7 @@ func (c *Coordinator) Load(r Record) error {
 	case v == nil:
 		delete(l.offsets, where)
 	default:
-		at := &committed{offset: v.Offset, epoch: -1, metadata: v.Metadata, time: v.CommitTimestamp, expires: -1}
+		at := &committed{topic: v.TopicID, offset: v.Offset, epoch: -1, metadata: v.Metadata, time: v.CommitTimestamp, expires: -1}
 		if v.Version >= 3 {
 			at.epoch = v.LeaderEpoch
 		}
@@ -75,11 +75,11 @@ func (c *Coordinator) restore(now Time, id string, l *loading) {
 	c.groups[id] = g
 	// order: each goes to its own place
 	for p, at := range l.offsets {
-		g.offsets[p] = &offset{at: at}
+		g.offsets[p] = &offset{at: at, last: at.topic}
 	}
 	var seats []Seat
 	for _, p := range g.partitions() {
-		seats = append(seats, Seat{p.topic, p.n, g.offsets[p].at.offset})
+		seats = append(seats, Seat{p.topic, g.offsets[p].at.topic, p.n, g.offsets[p].at.offset})
 	}
 	g.tell(Stored, "", -1, seats)
 	v := l.metadata

@@ -6,6 +6,12 @@ import (
 	"strings"
 )
 
+// TopicID tells a topic from those that had its name before. Zero: it is not known of which one an offset is, so it counts for any.
+type TopicID [16]byte
+
+// is tells whether an offset of the topic may be used for the other.
+func (id TopicID) is(other TopicID) bool { return id == other || id == TopicID{} || other == TopicID{} }
+
 type partition struct {
 	topic string
 	n     int32
@@ -15,10 +21,12 @@ type partition struct {
 type offset struct {
 	at      *committed // nil: nothing that lasts
 	pending int        // commits on their way to the log
+	last    TopicID    // of the last commit, be it on its way or not
 }
 
 // committed is a commit that is in the log.
 type committed struct {
+	topic    TopicID
 	offset   int64
 	epoch    int32 // leader epoch of the record before it, -1: not told
 	metadata string
@@ -38,13 +46,14 @@ func (g *group) partitions() []partition {
 }
 
 // commitPending notes a commit on its way to the log.
-func (g *group) commitPending(p partition) *offset {
+func (g *group) commitPending(p partition, topic TopicID) *offset {
 	o := g.offsets[p]
 	if o == nil {
 		o = &offset{}
 		g.offsets[p] = o
 	}
 	o.pending++
+	o.last = topic
 	return o
 }
 

@@ -17,7 +17,8 @@ type Record struct {
 // Versions that current Kafka writes.
 const (
 	offsetKeyVersion           = 1
-	offsetValueVersion         = 3
+	offsetValueVersion         = 4 // with the topic's id
+	offsetValueOldVersion      = 3 // without
 	offsetValueExpiringVersion = 1 // the only one that has an expiry of its own
 	groupKeyVersion            = 2
 	groupValueVersion          = 3
@@ -38,6 +39,10 @@ func offsetKey(group string, p partition) []byte {
 func offsetRecord(group string, p partition, at *committed) Record {
 	v := kmsg.NewOffsetCommitValue()
 	v.Version, v.Offset, v.LeaderEpoch, v.Metadata, v.CommitTimestamp = offsetValueVersion, at.offset, at.epoch, at.metadata, at.time
+	v.TopicID = at.topic
+	if at.topic == (TopicID{}) {
+		v.Version = offsetValueOldVersion
+	}
 	if at.expires >= 0 {
 		v.Version, v.ExpireTimestamp = offsetValueExpiringVersion, at.expires
 	}

@@ -166,8 +166,12 @@ func (s *groups) step(t *testing.T, f []string) {
 		s.out.WriteString("\n")
 		return
 	case "topic-deleted":
-		s.c.TopicDeleted(f[1])
-		fmt.Fprintf(s.out, "topics left: %v\n", s.c.Topics())
+		s.c.TopicDeleted(group.Named{Name: f[1]})
+		var left []string
+		for _, t := range s.c.Topics() {
+			left = append(left, t.Name)
+		}
+		fmt.Fprintf(s.out, "topics left: %v\n", left)
 		s.effects()
 		return
 	}

@@ -47,7 +47,8 @@ func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 	defer l.appending.Unlock()
 	l.mu.Lock()
 	out := Appended{Base: l.end, Start: l.start, Records: records}
-	s := l.active() // it changes, and grows, only under appending
+	s := l.active()             // it changes, and grows, only under appending;
+	latest := l.epochs.Latest() // likewise
 	err = l.usable()
 	l.mu.Unlock()
 	if err == nil {
@@ -64,7 +65,7 @@ func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 			return Appended{Base: dup.Base, Next: dup.End + 1, Start: out.Start, Records: records, MaxTimestamp: dup.Time, Duplicate: true}, nil
 		}
 	}
-	if out.Next, out.MaxTimestamp, err = l.place(batches, out.Base, o); err != nil {
+	if out.Next, out.MaxTimestamp, err = l.place(batches, out.Base, latest, o); err != nil {
 		return Appended{}, err
 	}
 	if l.m.Failpoint("fault/log/append-refused") {
@@ -115,8 +116,9 @@ func (l *Log) measure(batches []byte, isCopy bool) (records int, err error) {
 	return records, nil
 }
 
-// place checks every batch and gives it its offsets, or checks those that a copy has. Call with appending.
-func (l *Log) place(batches []byte, base int64, o AppendOptions) (next, newest int64, err error) {
+// place checks every batch and gives it its offsets, or checks those that a copy has. latest is the leader epoch of the log's last batch, -1: there is none, or it is not
+// known. Call with appending.
+func (l *Log) place(batches []byte, base int64, latest int32, o AppendOptions) (next, newest int64, err error) {
 	next, newest = base, -1
 	epoch := int32(-1)
 	for rest := batches; len(rest) > 0; {
@@ -142,7 +144,7 @@ func (l *Log) place(batches []byte, base int64, o AppendOptions) (next, newest i
 		if o.Copy && b.BaseOffset != next {
 			return 0, 0, fmt.Errorf("log %s: append a copy: %w: the batch begins at offset %d, the log ends at %d", l.subject, record.ErrInvalid, b.BaseOffset, next)
 		}
-		if latest := l.latest(); o.Copy && (b.LeaderEpoch > o.LeaderEpoch || b.LeaderEpoch < max(latest, epoch) && !b.IsGap()) {
+		if o.Copy && (b.LeaderEpoch > o.LeaderEpoch || b.LeaderEpoch < max(latest, epoch) && !b.IsGap()) {
 			// The CRC covers the epoch no more than the offset. One that the leader cannot have, or that goes back, was not written so.
 			return 0, 0, fmt.Errorf("log %s: append a copy: %w: the batch at offset %d is of leader epoch %d, what is before it of %d, and the leader leads in %d",
 				l.subject, record.ErrInvalid, next, b.LeaderEpoch, max(latest, epoch), o.LeaderEpoch)
@@ -158,13 +160,6 @@ func (l *Log) place(batches []byte, base int64, o AppendOptions) (next, newest i
 		newest = max(newest, b.MaxTimestamp)
 	}
 	return next, newest, nil
-}
-
-// latest is the leader epoch of the last batch, -1: there is none, or it is not known.
-func (l *Log) latest() int32 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.epochs.Latest()
 }
 
 // mustRoll says whether the append would make the active segment too large or too old. Call with appending.

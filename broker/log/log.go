@@ -117,6 +117,10 @@ type State struct {
 func (l *Log) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.stateLocked()
+}
+
+func (l *Log) stateLocked() State {
 	return State{Start: l.start, Visible: l.visible, End: l.end, Err: l.usable()}
 }
 

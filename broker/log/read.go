@@ -34,10 +34,28 @@ func (s *Span) Release() {
 // When offset is End, or not below below, the span is empty: Len 0 and no File. Errors: ErrOffsetOutOfRange (*RangeError), ErrClosed, ErrDamaged, machine.ErrIO, and
 // ErrFenced when the log is fenced and offset is not below Visible.
 func (l *Log) Read(offset int64, maxBytes int, below int64) (Span, error) {
+	_, span, err := l.Look(offset, maxBytes, func(State) (int64, bool) { return below, true })
+	return span, err
+}
+
+// Look is State and then, if wanted says so, Read below the offset that it says, both at one moment.
+func (l *Log) Look(offset int64, maxBytes int, wanted func(State) (below int64, ok bool)) (State, Span, error) {
 	if l.m.Failpoint("fault/log/read-one") {
 		maxBytes = 1 // one batch is always a right answer
 	}
 	l.mu.Lock()
+	state := l.stateLocked()
+	below, ok := wanted(state)
+	if !ok {
+		l.mu.Unlock()
+		return state, Span{}, nil
+	}
+	span, err := l.readLocked(offset, maxBytes, below)
+	return state, span, err
+}
+
+// readLocked is Read. Call with mu, which it gives back.
+func (l *Log) readLocked(offset int64, maxBytes int, below int64) (Span, error) {
 	s, below, err := l.readable(offset, below)
 	if s == nil {
 		l.mu.Unlock()

@@ -4,14 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
+	"unicode"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"faultline/reports"
+	"faultline/reports/measured"
 	"faultline/workloads/bench"
 	"faultline/workloads/scenario"
 )
@@ -27,7 +31,8 @@ func benchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench [SUITE]",
 		Short: "Measure throughput on simulated hardware, or on this machine, and draw it",
-		Long: `Measure throughput on simulated hardware and draw it: SUITE.png, SUITE.svg and SUITE.csv. The same seeds, profile and build give the same bytes.
+		Long: `Measure throughput on simulated hardware and draw it. The folder gets SUITE.html, a page of everything; pictures as PNG and SVG with their data as CSV; SUITE.figures.csv,
+every figure; SUITE.bench.txt, the same for benchstat; and SUITE.json, of which "faultline report" makes all of it again. The same seeds, profile and build give the same bytes.
 Without a suite, list suites and profiles.
 
 With --real the same servers and clients run on this machine, and the prediction of the profile is put beside what was measured; "faultline calibrate" makes the
@@ -62,9 +67,9 @@ profile of this machine. With --against the same load is put on a system that ru
 				if !cmd.Flags().Changed("seeds") {
 					list = []uint64{1, 2, 3}
 				}
-				return real.run(cmd.OutOrStdout(), suite, p, list, out, json)
+				return real.run(cmd.OutOrStdout(), suite, p, list, again(cmd, args[0]), out, json)
 			}
-			return runSuite(cmd.OutOrStdout(), suite, p, list, out, json)
+			return runSuite(cmd.OutOrStdout(), suite, p, list, again(cmd, args[0]), out, json)
 		},
 	}
 	c.AddCommand(planCommand())
@@ -111,7 +116,40 @@ type point struct {
 	High    float64 `json:"high"`
 }
 
-func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, out string, json bool) error {
+// again is the line to paste that does a bench again. It does not name the folder, which changes nothing.
+func again(c *cobra.Command, suite string) string {
+	line := "faultline bench " + quoted(suite)
+	c.Flags().Visit(func(f *pflag.Flag) {
+		switch list, many := f.Value.(pflag.SliceValue); {
+		case f.Name == "out" || f.Name == "json":
+		case many:
+			for _, v := range list.GetSlice() {
+				line += " --" + f.Name + " " + quoted(v)
+			}
+		case f.Value.Type() == "bool":
+			line += " --" + f.Name
+		default:
+			line += " --" + f.Name + " " + quoted(f.Value.String())
+		}
+	})
+	return line
+}
+
+// quoted is a word as a shell takes it. A password in an address is not for reports.
+func quoted(word string) string {
+	if u, err := url.Parse(word); err == nil && strings.Contains(word, "://") {
+		word = u.Redacted()
+	}
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("./:,@%+=_-", r)
+	}) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// runSuite measures on simulated hardware. command is the line to paste that does it again.
+func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, command, out string, json bool) error {
 	stop, release := onInterrupt()
 	defer release()
 	total := len(s.Series) * len(s.Sweep.Values)
@@ -144,12 +182,20 @@ func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, out
 			return exit(exitInterrupted)
 		}
 	}
+	for i := range o.Curves {
+		if c, err := s.Cell(&s.Series[i], s.Sweep.Values[0]); err == nil {
+			if system, err := bench.SystemOf(c); err == nil {
+				o.Curves[i].Guarantee = system.Guarantee
+			}
+		}
+	}
+	run := measured.New(o, measured.Origin{Build: reports.Build(), Command: command, ProfileFile: string(p.Source())})
 	if !json {
-		if err := printTable(w, o); err != nil {
+		if err := run.WriteTable(w); err != nil {
 			return err
 		}
 	}
-	if err := writePictures(w, o, out, json); err != nil {
+	if err := saveRuns(w, out, json, run); err != nil {
 		return err
 	}
 	if cut {
@@ -158,24 +204,14 @@ func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, out
 	return nil
 }
 
-// writePictures writes an outcome's pictures and their data into a folder.
-func writePictures(w io.Writer, o *bench.Outcome, out string, json bool) error {
-	for i, curve := range reports.Curves(o) {
-		base := filepath.Join(out, o.Suite.Name)
-		if i > 0 {
-			base += "-" + o.Suite.Pictures[i].Y
-		}
-		for _, format := range []string{"png", "svg"} {
-			if err := writeFile(base+"."+format, func(w io.Writer) error { return curve.WritePicture(w, format) }); err != nil {
-				return err
-			}
-		}
-		if err := writeFile(base+".csv", curve.WriteCSV); err != nil {
-			return err
-		}
-		if !json {
-			fmt.Fprintf(w, "wrote %s.png, .svg, .csv\n", base)
-		}
+// saveRuns writes the page, the pictures and the data.
+func saveRuns(w io.Writer, out string, json bool, runs ...*measured.Run) error {
+	names, err := measured.SaveFiles(out, runs...)
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	if !json {
+		fmt.Fprintf(w, "wrote %s and %d more files\n", filepath.Join(out, names[len(names)-1]), len(names)-1)
 	}
 	return nil
 }
@@ -192,48 +228,4 @@ func printFigures(w io.Writer, s *bench.Suite, profile string, c *bench.Curve, p
 		}
 	}
 	return nil
-}
-
-// printTable prints the figures of all points, a line each. With one seed there is no spread to print.
-func printTable(w io.Writer, o *bench.Outcome) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	spread := len(o.Seeds) > 1
-	header := fmt.Sprintf("series\t%s\t", o.Suite.Sweep.Label)
-	var shown []string
-	for _, m := range bench.Metrics {
-		measured := false
-		for i := range o.Curves {
-			for k := range o.Curves[i].Points {
-				_, ok := o.Curves[i].Points[k].Figure(m.Name)
-				measured = measured || ok
-			}
-		}
-		if !measured {
-			continue
-		}
-		shown = append(shown, m.Name)
-		header += fmt.Sprintf("%s %s\t", m.Name, m.Unit)
-		if spread {
-			header += "low\thigh\t"
-		}
-	}
-	fmt.Fprintln(tw, header)
-	for i := range o.Curves {
-		for k := range o.Curves[i].Points {
-			p := &o.Curves[i].Points[k]
-			fmt.Fprintf(tw, "%s\t%s\t", o.Curves[i].Name, p.Value)
-			for _, name := range shown {
-				f, ok := p.Figure(name)
-				for _, v := range []float64{f.Median, f.Low, f.High}[:map[bool]int{false: 1, true: 3}[spread]] {
-					if ok {
-						fmt.Fprintf(tw, "%s\t", humanize.Comma(int64(v)))
-					} else {
-						fmt.Fprint(tw, "-\t")
-					}
-				}
-			}
-			fmt.Fprintln(tw)
-		}
-	}
-	return tw.Flush()
 }

@@ -10,12 +10,15 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"faultline/reports"
+	"faultline/reports/measured"
 	"faultline/workloads/bench"
+	"faultline/workloads/bench/peers"
 )
 
 // realFlags are the flags of a bench on this machine.
@@ -48,7 +51,7 @@ func serverCommand() *cobra.Command {
 func benchSystem(c *bench.Cell) (*bench.System, error) {
 	name := c.Series.System
 	if !strings.Contains(name, "://") {
-		return bench.Simulated(), nil
+		return bench.SystemOf(c)
 	}
 	u, err := url.Parse(name)
 	if err != nil {
@@ -57,11 +60,15 @@ func benchSystem(c *bench.Cell) (*bench.System, error) {
 	if u.Scheme == "kafka" {
 		return bench.Kafka(c, strings.Split(u.Host, ",")), nil
 	}
-	return nil, fmt.Errorf("--against %s: there is no driver for %q, only for kafka", name, u.Scheme)
+	system, err := peers.Open(c, name)
+	if err != nil {
+		return nil, fmt.Errorf("--against: kafka://HOST:PORT, or one of others: %w", err)
+	}
+	return system, nil
 }
 
 // run measures a suite on this machine and puts the prediction beside it.
-func (f *realFlags) run(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, out string, json bool) error {
+func (f *realFlags) run(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, command, out string, json bool) error {
 	full := s.Against(f.against, !f.real)
 	if len(full.Series) == 0 {
 		return fmt.Errorf("--against: suite %s has no series of faultline that another system could be driven like", s.Name)
@@ -75,28 +82,36 @@ func (f *realFlags) run(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []u
 			return err
 		}
 	}
+	began := time.Now().UTC().Format(time.RFC3339)
 	host := onThisMachine(f.unpin, f.dir)
 	stop, release := onInterrupt()
 	defer release()
-	measured, err := f.measure(full, host.Measure, seeds, stop, json, "measured")
+	found, err := f.measure(full, host.Measure, seeds, stop, json, "measured")
 	cut := errors.Is(err, bench.ErrStopped)
 	if err != nil && !cut {
 		return err
 	}
-	measured.Arm, measured.Profile = "real", "this machine"
-	shown := measured
+	found.Arm, found.Profile = measured.Real, "this machine"
+	origin := measured.Origin{Build: reports.Build(), Command: command, Began: began, Machine: []string{bench.Computer()}}
+	if !f.unpin && bench.Pinned() != "" {
+		origin.Machine = append(origin.Machine, bench.Pinned())
+	}
+	runs := []*measured.Run{measured.New(found, origin)}
 	var compared []bench.Compared
 	if f.real && !cut {
-		system := bench.Simulated()
 		predicted, err := f.measure(s, func(c *bench.Cell, seed uint64, stop func() bool) (*bench.Result, error) {
+			system, err := bench.SystemOf(c)
+			if err != nil {
+				return nil, err
+			}
 			return bench.Simulate(c, system, p, seed, stop)
 		}, seeds[:1], stop, json, "predicted")
 		if cut = errors.Is(err, bench.ErrStopped); err != nil && !cut {
 			return err
 		}
-		predicted.Arm, predicted.Profile = "simulated", p.Name
-		compared = bench.Compare(predicted, measured)
-		shown = bench.Together(predicted, measured)
+		predicted.Arm, predicted.Profile = measured.Simulated, p.Name
+		compared = bench.Compare(predicted, found)
+		runs = append(runs, measured.New(predicted, measured.Origin{Build: origin.Build, Command: command, ProfileFile: string(p.Source())}))
 	}
 	if json {
 		for i := range compared {
@@ -104,9 +119,9 @@ func (f *realFlags) run(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []u
 				return err
 			}
 		}
-		for i := range measured.Curves {
-			for k := range measured.Curves[i].Points {
-				if err := printFigures(w, s, measured.Profile, &measured.Curves[i], &measured.Curves[i].Points[k]); err != nil {
+		for i := range found.Curves {
+			for k := range found.Curves[i].Points {
+				if err := printFigures(w, s, found.Profile, &found.Curves[i], &found.Curves[i].Points[k]); err != nil {
 					return err
 				}
 			}
@@ -115,7 +130,7 @@ func (f *realFlags) run(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []u
 		if !f.unpin && bench.Pinned() != "" {
 			fmt.Fprintf(w, "this machine, %s\n", bench.Pinned())
 		}
-		if err := printTable(w, measured); err != nil {
+		if err := runs[0].WriteTable(w); err != nil {
 			return err
 		}
 		if len(compared) > 0 {
@@ -134,7 +149,7 @@ func (f *realFlags) run(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []u
 			fmt.Fprintf(w, "wrote %s\n", path)
 		}
 	}
-	if err := writePictures(w, shown, out, json); err != nil {
+	if err := saveRuns(w, out, json, runs...); err != nil {
 		return err
 	}
 	if cut {

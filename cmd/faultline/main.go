@@ -37,7 +37,7 @@ Exit codes: 0 all clean, 1 a promise was broken or could not be judged, 2 bad us
 		SilenceUsage:  true,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(runCommand(), replayCommand(), scenariosCommand(), benchCommand(), calibrateCommand(), serverCommand(), serveCommand(), versionCommand())
+	root.AddCommand(runCommand(), replayCommand(), scenariosCommand(), benchCommand(), reportCommand(), calibrateCommand(), serverCommand(), serveCommand(), versionCommand())
 	err := root.Execute()
 	var code exit
 	switch {

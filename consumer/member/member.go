@@ -244,12 +244,26 @@ func (m *Member) Took(partitions []assign.Partition) {
 	m.owned = append(slices.Clone(m.owned), partitions...)
 	slices.SortFunc(m.owned, assign.Partition.Compare)
 	m.ownedIn = m.generation
-	m.stage = in
+	if len(without(m.target, m.owned)) == 0 {
+		m.stage = in // else some were given up anew meanwhile, or are missing
+	}
 	if m.followUp = 0; m.rest && m.leads {
 		m.followUp = m.sent + m.cfg.Session
 	}
 	m.rejoin = m.rejoin || m.shrank // what it gave up is free for others in the next round (KIP-429)
+	m.shrank = false
 }
+
+// Anew says that these partitions were given up, and are to be taken again in the same generation: another topic has the name of theirs.
+func (m *Member) Anew(partitions []assign.Partition) {
+	m.owned = without(m.owned, partitions)
+	if m.stage == in {
+		m.stage = synced
+	}
+}
+
+// Missing says, after Took, that some of what was to be taken is not there. Take asks for it again later.
+func (m *Member) Missing(now time.Duration) { m.fail(now) }
 
 // lose ends the membership: others may own by now what it owns.
 func (m *Member) lose() {

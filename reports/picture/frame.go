@@ -18,6 +18,8 @@ type key struct {
 const (
 	margin = vg.Length(8)
 	swatch = vg.Length(22) // width of a sample
+	// slack is how much wider than ours the letters may be with which a reader's browser replaces them.
+	slack = 1.15
 )
 
 // frame draws the heading and the legend, and returns the room that is left for the plot.
@@ -43,7 +45,7 @@ func frame(c draw.Canvas, h Head, keys []key) draw.Canvas {
 		lines := wrap(s, k.name, c.Max.X-c.Min.X-swatch-4)
 		width := swatch + 4
 		for _, l := range lines {
-			width = max(width, swatch+4+s.Width(l))
+			width = max(width, swatch+4+slack*s.Width(l))
 		}
 		if i > 0 && (x+width > c.Max.X || len(lines) > 1) {
 			x = c.Min.X
@@ -66,11 +68,11 @@ func frame(c draw.Canvas, h Head, keys []key) draw.Canvas {
 	return c
 }
 
-// wrap breaks text at its spaces.
+// wrap breaks text at its spaces, so that the lines fit into a width.
 func wrap(s draw.TextStyle, t string, width vg.Length) []string {
 	var lines []string
 	for _, word := range strings.Fields(t) {
-		if n := len(lines); n > 0 && s.Width(lines[n-1]+" "+word) <= width {
+		if n := len(lines); n > 0 && slack*s.Width(lines[n-1]+" "+word) <= width {
 			lines[n-1] += " " + word
 			continue
 		}
@@ -84,7 +86,7 @@ func center(box vg.Rectangle) vg.Point {
 	return vg.Point{X: (box.Min.X + box.Max.X) / 2, Y: (box.Min.Y + box.Max.Y) / 2}
 }
 
-// box fills a rectangle.
+// fill paints a rectangle.
 func fill(c *draw.Canvas, of color.Color, box vg.Rectangle) {
 	c.SetColor(of)
 	c.Fill(box.Path())

@@ -101,6 +101,7 @@ func newPlot(x, y Axis) *plot.Plot {
 	p.X.Label.Text = x.label()
 	p.X.Label.TextStyle.Font = letters(11, black).Font
 	p.X.Label.TextStyle.Color = black
+	p.X.Label.Padding = 4
 	for axis, of := range map[*plot.Axis]Axis{&p.X: x, &p.Y: y} {
 		axis.Tick.Label.Font = letters(10, black).Font
 		axis.Tick.Label.Color = black

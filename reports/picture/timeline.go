@@ -84,10 +84,7 @@ func (t *TimeLine) draw(canvas draw.Canvas) error {
 			fill(c, bandColors[i%2], box)
 		}})
 	}
-	rows := 0 // of recovery bars
-	for _, b := range t.Bands {
-		rows = max(rows, len(b.Recoveries))
-	}
+	lengths, rows := t.recoveries(end)
 	across := Axis{Name: "time since the load began", Unit: "s"}
 	latency := t.Latency
 	latency.Log = latency.Log && high > 0
@@ -100,7 +97,7 @@ func (t *TimeLine) draw(canvas draw.Canvas) error {
 		panels[0].X.Label.Text = across.label()
 	}
 	for i, p := range panels {
-		p.Add(bands{t.Bands, i == 0}, horizontals{})
+		p.Add(bands{t.Bands, lengths, i == 0}, horizontals{})
 		for _, s := range t.Series {
 			if err := s.add(p, i == 1); err != nil {
 				return err
@@ -166,10 +163,49 @@ func (s *Stretch) add(p *plot.Plot, latency bool) error {
 // Heights at the top of the upper panel: of a band's number, and of a bar of recovery.
 const bandHead, bandRow = vg.Length(17), vg.Length(12)
 
+// length is a bar that tells how long a rate was down, in one of the rows that are above the lines.
+type length struct {
+	look     int
+	from, to float64
+	over     bool // before the end
+	row      int
+}
+
+// recoveries places the bars so that none runs into another, each in the first row that is free; it also tells how many rows there are.
+func (t *TimeLine) recoveries(end float64) (out []length, rows int) {
+	label := end / 8 // room for the text beside a bar
+	for _, b := range t.Bands {
+		for _, r := range b.Recoveries {
+			if r.Took == 0 {
+				continue
+			}
+			l := length{look: r.Look, from: b.From, to: end, over: r.Took > 0}
+			if l.over {
+				l.to = b.From + r.Took
+			}
+			for taken := true; taken; {
+				taken = false
+				for _, o := range out {
+					if o.row == l.row && o.from-label < l.to && l.from-label < o.to {
+						taken = true
+					}
+				}
+				if taken {
+					l.row++
+				}
+			}
+			rows = max(rows, l.row+1)
+			out = append(out, l)
+		}
+	}
+	return out, rows
+}
+
 // bands draws faults, and in the upper panel their numbers and how long recovery took.
 type bands struct {
-	of    []Band
-	named bool
+	of      []Band
+	lengths []length
+	named   bool
 }
 
 // Plot implements plot.Plotter.
@@ -188,26 +224,21 @@ func (b bands) Plot(c draw.Canvas, p *plot.Plot) {
 	small.YAlign = text.YCenter
 	for i, band := range b.of {
 		c.FillText(number, vg.Point{X: (inside(band.From) + inside(band.To)) / 2, Y: c.Max.Y - 2}, strconv.Itoa(i+1))
-		for n, r := range band.Recoveries {
-			if r.Took == 0 {
-				continue
-			}
-			y := c.Max.Y - bandHead - bandRow*(vg.Length(n)+0.3)
-			stroke := draw.LineStyle{Color: lookOf(r.Look).color, Width: 1.4}
-			from, to, told := inside(band.From), c.Max.X, "not over"
-			if r.Took >= 0 {
-				to, told = inside(band.From+r.Took), Short(r.Took, "s")
-			}
-			c.StrokeLine2(stroke, from, y, to, y)
-			c.StrokeLine2(stroke, from, y-3, from, y+3)
-			if r.Took >= 0 {
-				c.StrokeLine2(stroke, to, y-3, to, y+3)
-			}
-			if width := small.Width(told); to+4+width <= c.Max.X {
-				c.FillText(small, vg.Point{X: to + 4, Y: y}, told)
-			} else {
-				c.FillText(small, vg.Point{X: from - 4 - width, Y: y}, told)
-			}
+	}
+	for _, l := range b.lengths {
+		y := c.Max.Y - bandHead - bandRow*(vg.Length(l.row)+0.3)
+		stroke := draw.LineStyle{Color: lookOf(l.look).color, Width: 1.4}
+		from, to, told := inside(l.from), inside(l.to), "not over"
+		c.StrokeLine2(stroke, from, y, to, y)
+		c.StrokeLine2(stroke, from, y-3, from, y+3)
+		if l.over {
+			told = Short(l.to-l.from, "s")
+			c.StrokeLine2(stroke, to, y-3, to, y+3)
+		}
+		if width := slack * small.Width(told); to+4+width <= c.Max.X {
+			c.FillText(small, vg.Point{X: to + 4, Y: y}, told)
+		} else {
+			c.FillText(small, vg.Point{X: from - 4 - width, Y: y}, told)
 		}
 	}
 }

@@ -14,6 +14,7 @@ const (
 	// Broker. B and C are 0 unless said.
 	BrokerUp     = "broker.up"     // registered and serving. A: broker id
 	BrokerDown   = "broker.down"   // regular stop. A: broker id
+	LogClaimed   = "log.claimed"   // what is told of the log from now on is of the topic with this id. Subject t/p. Detail: the id
 	LogOpened    = "log.opened"    // Subject t/p. A: log start, B: log end, C: 1 after a clean shutdown
 	LogAppended  = "log.appended"  // Subject t/p. A: base offset, B: next offset (LEO after)
 	LogVisible   = "log.visible"   // Subject t/p. A: first offset that consumers may not see
@@ -30,7 +31,7 @@ const (
 	// StateDecided by the controller. Subject t/p. Detail: why. A: leader, B: leader epoch, C: controller epoch
 	StateDecided      = "controller.decided"
 	ControllerElected = "controller.elected" // A: broker, B: controller epoch
-	TopicRemoved      = "topic.removed"      // this broker dropped its logs of a deleted topic. Subject: topic
+	TopicRemoved      = "topic.removed"      // this broker dropped its logs of a deleted topic. Subject: topic, Detail: its id
 
 	// Group coordinator. C is the leader epoch in which it leads the group's partition of the offsets topic.
 	GroupsLoaded = "group.loaded"  // it begins. Subject: t/p of its partition. A: partitions of the offsets topic
@@ -38,7 +39,7 @@ const (
 	GroupCame    = "group.came"    // Subject: group. Detail: id of a member that it has from now on. A: generation
 	GroupWent    = "group.went"    // Subject: group. Detail: id of a member that it has no more. A: generation
 	GroupGiven   = "group.given"   // Subject g/t/p. Detail: id of the member to whom the stored assignment gives it. A: generation
-	GroupStored  = "group.stored"  // a commit counts from now on. Subject g/t/p. Detail: id of the member. A: next offset to read, B: generation of the commit; -1 and no member: as it was loaded
+	GroupStored  = "group.stored"  // a commit counts from now on. Subject g/t/p. Detail: id of the member and, after a space, that of the topic, if it is known. A: next offset to read, B: generation of the commit; -1 and no member: as it was loaded
 
 	// Coordination service: the applied transactions, in order.
 	ZnodeCreated   = "znode.created"   // Subject: path. Detail: data. A: owner session (0: persistent), B: zxid
@@ -49,7 +50,7 @@ const (
 	SessionExpired = "session.expired" // A: session id
 	CoordLeads     = "coord.leads"     // this server of several leads from now on. A: term
 
-	// Consumer. Subject g/t/p unless said; Detail: consumer id.
+	// Consumer. Subject g/t/p unless said; Detail: consumer id. C, with a partition: the first eight bytes of the topic's id; 0: not known.
 	ConsumerJoined    = "consumer.joined"    // a registry group. Subject: group. A: session id
 	ConsumerLeft      = "consumer.left"      // Subject: group
 	ConsumerClaimed   = "consumer.claimed"   // ownership taken. A: offset it starts from, B: generation in a coordinator group

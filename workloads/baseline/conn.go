@@ -2,6 +2,7 @@ package baseline
 
 import (
 	"bufio"
+	"encoding/binary"
 	"fmt"
 	"net"
 	"slices"
@@ -28,6 +29,7 @@ type conn struct {
 	dead      bool
 
 	frame []byte // the reader's
+	keep  bool   // the reader's: messages of the next frame stay in memory
 	spans []span // the reader's
 	turn  int    // the writer's: whose messages go next
 	out   []byte // the writer's
@@ -61,7 +63,7 @@ func (c *calls) take() int {
 
 func newConn(s *Server, nc net.Conn) *conn {
 	calls := &calls{nc: nc}
-	return &conn{s: s, nc: nc, calls: calls, r: bufio.NewReaderSize(calls, 64<<10), wake: s.m.NewCond("queue.conn", s.mu), heard: s.m.Uptime()}
+	return &conn{s: s, nc: nc, calls: calls, r: bufio.NewReaderSize(calls, 64<<10), wake: s.m.NewCond("queue.conn", s.mu), keep: true, heard: s.m.Uptime()}
 }
 
 // end closes the connection; what it has is ready for others. The lock is held.
@@ -99,15 +101,15 @@ func (c *conn) handle() error {
 	if err != nil {
 		return err
 	}
-	buf := c.frame
-	if head[4] == framePublish {
-		buf = nil // the messages keep it
+	buf, kept := c.frame, c.keep && head[4] == framePublish
+	if kept { // by the messages
+		buf = make([]byte, min(max(binary.BigEndian.Uint32(head), 4), 64<<10))
 	}
 	frame, err := wire.ReadFrame(c.r, buf, 1, maxFrame)
 	if err != nil {
 		return err
 	}
-	if frame[0] != framePublish {
+	if !kept {
 		c.frame = frame
 	}
 	s := c.s
@@ -208,9 +210,10 @@ func (c *conn) publish(r *reader) error {
 		seg, at := s.j.messages(s.x.next, string(topic), n, body)
 		for b := (&reader{rest: body}); len(b.rest) > 0; {
 			m := b.take(b.u32())
-			s.x.add(queues, seg, at+int64(len(body)-len(b.rest)-len(m)), m, s.x.memory < s.cfg.MemoryBytes)
+			s.x.add(queues, seg, at+int64(len(body)-len(b.rest)-len(m)), m, c.keep)
 		}
 	}
+	c.keep = s.x.memory < s.cfg.MemoryBytes
 	given := 0
 	for _, q := range queues {
 		given += q.dispatch()

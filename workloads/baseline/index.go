@@ -37,8 +37,7 @@ type queue struct {
 	number      int32
 	topic, name string
 	slots       map[uint64]*slotBlock
-	ready       []uint64 // from head on: never handed over, ascending
-	head        int
+	ready       row      // never handed over, ascending
 	again       []uint64 // given back, descending
 	consumers   []*consumer
 	turn        int // who gets the next message
@@ -47,6 +46,47 @@ type queue struct {
 type slotBlock struct {
 	live  int
 	slots [blockIDs]slot
+}
+
+// row is a first-in-first-out list of ids. It is in pieces, so that a long one is never copied.
+type row struct {
+	pieces [][]uint64 // all but the last are full
+	head   int        // of the first piece, what is gone
+}
+
+const pieceIDs = 1024
+
+func (r *row) empty() bool { return len(r.pieces) == 0 }
+
+func (r *row) push(id uint64) {
+	n := len(r.pieces)
+	switch {
+	case n == 0 && cap(r.pieces) > 0 && cap(r.pieces[:1][0]) > 0:
+		r.pieces = r.pieces[:1] // the one that was emptied last
+		n++
+	case n == 0 || len(r.pieces[n-1]) == pieceIDs:
+		r.pieces = append(r.pieces, make([]uint64, 0, pieceIDs))
+		n++
+	}
+	r.pieces[n-1] = append(r.pieces[n-1], id)
+}
+
+// pop takes the first id; the row must not be empty.
+func (r *row) pop() uint64 {
+	first := r.pieces[0]
+	id := first[r.head]
+	if r.head++; r.head < len(first) {
+		return id
+	}
+	r.head = 0
+	if len(r.pieces) == 1 {
+		r.pieces[0] = first[:0]
+		r.pieces = r.pieces[:0]
+		return id
+	}
+	r.pieces[0] = nil
+	r.pieces = r.pieces[1:]
+	return id
 }
 
 // slot is the state of a message in a queue.
@@ -128,7 +168,7 @@ func (x *index) add(topic []*queue, s *segment, at int64, body []byte, keep bool
 	}
 	for _, q := range topic {
 		q.slot(id).state = ready
-		q.ready = append(q.ready, id)
+		q.ready.push(id)
 	}
 	return id
 }
@@ -186,7 +226,7 @@ func (x *index) drop(q *queue, id uint64) {
 }
 
 // waiting tells whether a message is ready.
-func (q *queue) waiting() bool { return len(q.again) > 0 || q.head < len(q.ready) }
+func (q *queue) waiting() bool { return len(q.again) > 0 || !q.ready.empty() }
 
 // pop takes the message that is ready and has the smallest id. There must be one.
 func (q *queue) pop() uint64 {
@@ -195,14 +235,7 @@ func (q *queue) pop() uint64 {
 		q.again = q.again[:n-1]
 		return id
 	}
-	id := q.ready[q.head]
-	q.head++
-	if q.head == len(q.ready) {
-		q.ready, q.head = q.ready[:0], 0
-	} else if q.head >= 4096 && q.head > len(q.ready)/2 {
-		q.ready, q.head = q.ready[:copy(q.ready, q.ready[q.head:])], 0
-	}
-	return id
+	return q.ready.pop()
 }
 
 // choose is the next consumer in turn that may get a message, or nil.

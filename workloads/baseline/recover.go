@@ -232,15 +232,19 @@ func (x *index) place(q *queue, id uint64, seg *segment, at int64, size int) {
 // restored is called when the whole journal was taken in: what no acknowledgement came for is ready, and may have been handed over before.
 func (x *index) restored() {
 	for _, q := range x.queues {
+		var ids []uint64
 		for first, b := range q.slots { // order: sorted below
 			for i := range b.slots {
 				if b.slots[i].state == ready {
 					b.slots[i].again = true
-					q.ready = append(q.ready, first*blockIDs+uint64(i))
+					ids = append(ids, first*blockIDs+uint64(i))
 				}
 			}
 		}
-		slices.Sort(q.ready)
+		slices.Sort(ids)
+		for _, id := range ids {
+			q.ready.push(id)
+		}
 	}
 }
 

@@ -153,6 +153,9 @@ func (k *Calibration) processor(string) error {
 	}
 	const block = 64 << 10
 	from, to := make([]byte, 64<<20), make([]byte, 64<<20)
+	for i := range from { // so that all of it is there
+		from[i], to[i] = byte(i), byte(i>>8)
+	}
 	at := 0
 	next := func(list []byte) []byte {
 		at = (at + block) % len(list)

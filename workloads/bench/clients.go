@@ -116,5 +116,6 @@ func (d *drive) receive(m machine.Machine, group string, index int) error {
 		return err
 	}
 	m.Sleep(d.over - d.since())
-	return r.Close()
+	_ = r.Close() // a group that cannot be told anymore changes nothing about what was received
+	return nil
 }

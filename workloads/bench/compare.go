@@ -72,28 +72,6 @@ func Errors(all []Compared) (median, worst float64) {
 	return middle(sizes), slices.Max(sizes)
 }
 
-// Together is one outcome with the curves of both, for pictures. Those that both have say which they are.
-func Together(predicted, measured *Outcome) *Outcome {
-	out := *measured
-	out.Arm = "measured beside predicted"
-	out.Profile = predicted.Profile
-	out.Curves = nil
-	has := func(o *Outcome, name string) bool {
-		return slices.ContainsFunc(o.Curves, func(c Curve) bool { return c.Name == name })
-	}
-	for _, c := range measured.Curves {
-		if has(predicted, c.Name) {
-			c.Name += ", measured"
-		}
-		out.Curves = append(out.Curves, c)
-	}
-	for _, c := range predicted.Curves {
-		c.Name += ", predicted"
-		out.Curves = append(out.Curves, c)
-	}
-	return &out
-}
-
 // Against is the suite with every series of faultline for each of the systems, too, which run elsewhere and are named by their addresses. With only, it has nothing else.
 func (s *Suite) Against(systems []string, only bool) *Suite {
 	out := *s

@@ -90,7 +90,12 @@ func (p *Point) Figure(metric string) (Figure, bool) {
 	if len(all) == 0 {
 		return Figure{}, false
 	}
-	return Figure{Median: middle(all), Low: slices.Min(all), High: slices.Max(all)}, true
+	return FigureOf(all), true
+}
+
+// FigureOf sums up repetitions, at least one.
+func FigureOf(all []float64) Figure {
+	return Figure{Median: middle(all), Low: slices.Min(all), High: slices.Max(all)}
 }
 
 // middle is the median of at least one number.

@@ -149,8 +149,11 @@ func (o *Oracle) brokerTraced(e *history.Event) {
 	}
 }
 
-// retire begins a new log of the same name.
+// retire begins a new log of the same name, if the next topic of the name goes by it. Else what is under way may still come to the old one.
 func (o *Oracle) retire(p *partition, at time.Duration) {
+	if o.promise.Incarnations != nil {
+		return
+	}
 	old := p.Log
 	o.retired = append(o.retired, old)
 	p.Log = NewLog(old.name, &o.budget)
@@ -161,6 +164,7 @@ func (o *Oracle) retire(p *partition, at time.Duration) {
 func (o *Oracle) stateTraced(e *history.Event) {
 	t := &e.Trace
 	topic, ok := oracle.ParseStatePath(t.Subject)
+	topic = o.promise.Incarnations.Last(topic)
 	if !ok || !o.promise.Replicated(topic) {
 		return
 	}
@@ -197,7 +201,7 @@ func (o *Oracle) partition(place string) *partition {
 		p.several = o.promise.Replicated(topicOf(place))
 		p.crashed = o.senderGone
 		n, _ := strconv.ParseInt(place[strings.LastIndexByte(place, '/')+1:], 10, 32)
-		if o.promise.Ruins.Records() || p.several && o.promise.Ruins.Partition(topicOf(place), int32(n)) {
+		if o.promise.Ruins.Records() || p.several && o.promise.Ruins.Partition(oracle.BaseTopic(topicOf(place)), int32(n)) {
 			p.ruin(0)
 		}
 		o.logs[place] = p

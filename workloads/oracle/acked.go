@@ -63,7 +63,7 @@ func (o *Acknowledged) Observe(e *history.Event) {
 	}
 	at := place{e.Topic, e.Partition}
 	p := o.cluster.part(at)
-	if p.unclean > 0 || o.cluster.freed(p) {
+	if p == nil || p.unclean > 0 || o.cluster.freed(p) {
 		return
 	}
 	if e.Offset >= p.told {
@@ -90,7 +90,7 @@ func (o *Acknowledged) Finish(end End) {
 		for _, a := range o.acked[p.place] {
 			switch id, found := there[a.offset]; {
 			case a.offset < l.first():
-			case !found && o.disks.Compacted(p.topic.Name, p.partition, a.offset):
+			case !found && o.disks.Compacted(p.place.topic, p.partition, a.offset):
 			case !found:
 				o.Violate(end.At, Durable, "record %v, acked with acks=all at offset %d of %s, is not there any more: its leader %s has nothing there", a.id, a.offset, p.place, l.on.machine)
 			case id != a.id:

@@ -53,10 +53,10 @@ func NewCluster(p *Promise) *Cluster {
 // freed tells whether nothing is promised any more of what the partition holds, see [Ruins].
 func (c *Cluster) freed(p *replicas) bool { return c.promise.Ruins.of(p.place) }
 
-// part returns the partition, or nil when its topic has one replica.
+// part returns the partition, or nil when its topic has one replica, or was deleted.
 func (c *Cluster) part(at place) *replicas {
 	p := c.parts[at]
-	if p == nil && c.promise.Replicated(at.topic) {
+	if p == nil && c.promise.Replicated(at.topic) && !c.promise.Incarnations.Dead(at.topic) {
 		p = &replicas{place: at, topic: c.promise.topic(at.topic)}
 		c.parts[at] = p
 		c.order = append(c.order, p)
@@ -197,6 +197,7 @@ func (c *Cluster) eachAnswered(e *history.Event, fn func(p *replicas, s *Partiti
 	for i := range e.Coord.Ops {
 		op := &e.Coord.Ops[i]
 		topic, ok := ParseStatePath(op.Path)
+		topic = c.promise.Incarnations.Last(topic)
 		if !ok || op.Op != "set" || !c.promise.Replicated(topic) {
 			continue
 		}

@@ -37,6 +37,8 @@ import (
 // from the moment on at which it is freed, and nothing is freed by what happens to one of its disks. On a wire that changes bytes nothing is owed. Always held against the run:
 // what is processed was sent, byte for byte, to that topic unless a wire changes bytes.
 //
+// Of topics of one name, one after the other, each is judged for itself; see [Incarnations] for what is not promised of records that were under way meanwhile.
+//
 // Not verified: who is the owner (Ownership), commits (Offsets), that retention deletes only what it may (RET), that logs keep what
 // was synced when nobody reads it any more (REC). A record of which every group has processed and committed is forgotten: if it
 // comes again, only DUPB can show it.
@@ -47,6 +49,7 @@ type Delivery struct {
 
 	sources []*source
 	topics  map[string]*topicLog
+	deleted map[string]*topicLog
 	marks   int // parts numbered so far
 
 	coord  history.Applied
@@ -68,7 +71,7 @@ type Stats struct {
 
 // NewDelivery makes the oracle. disk may be nil: then the brokers' own events say where a log starts.
 func NewDelivery(p *Promise, disk Disk) *Delivery {
-	d := &Delivery{promise: p, disk: disk, topics: map[string]*topicLog{}, states: map[string][]PartitionState{}, paths: map[string]*seatLog{}}
+	d := &Delivery{promise: p, disk: disk, topics: map[string]*topicLog{}, deleted: map[string]*topicLog{}, states: map[string][]PartitionState{}, paths: map[string]*seatLog{}}
 	d.Free(p.Ruins.Records)
 	return d
 }
@@ -193,18 +196,20 @@ func (d *Delivery) registered(e *history.Event) {
 	switch t.Kind {
 	case machine.ZnodeCreated, machine.ZnodeSet:
 		if seat, ok := parseSeatPath(t.Subject, "offsets"); ok {
-			if o, ok := parseOffset(t.Detail); ok {
+			if o, ok := parseOffset(t.Detail); ok && !d.dead(seat.topic) {
 				d.seat(seat).committed = o
 			}
-		} else if seat, ok := parseSeatPath(t.Subject, "owners"); ok && t.Kind == machine.ZnodeCreated {
+		} else if seat, ok := parseSeatPath(t.Subject, "owners"); ok && t.Kind == machine.ZnodeCreated && !d.dead(seat.topic) {
 			s := d.seat(seat)
 			s.floor, s.owned = s.committed, true
 		} else if topic, ok := ParseStatePath(t.Subject); ok {
 			d.decided(e, topic)
+		} else if topic, ok := parseName(t.Subject, topicsRoot); ok && t.Kind == machine.ZnodeCreated && topic != BaseTopic(topic) {
+			d.succeed(topic)
 		}
 	case machine.ZnodeDeleted:
 		delete(d.states, t.Subject)
-		if seat, ok := parseSeatPath(t.Subject, "offsets"); ok {
+		if seat, ok := parseSeatPath(t.Subject, "offsets"); ok && !d.dead(seat.topic) {
 			d.seat(seat).committed = none
 		} else if topic, ok := parseName(t.Subject, topicsRoot); ok {
 			d.removeTopic(topic)
@@ -336,10 +341,15 @@ func (d *Delivery) acked(e *history.Event) {
 		return
 	}
 	s := d.sources[e.ID.Source()]
-	r.state = acked
 	d.stats.Acked++
-	if r.topic.gone {
-		return // nothing is owed of a deleted topic
+	if d.dead(e.Topic) {
+		r.state = unknown // nothing is owed of a deleted topic, and an earlier attempt may have gone to the next one
+		return
+	}
+	joined := d.joins(r, e.Topic)
+	r.state = acked
+	if !joined && r.topic.gone {
+		return
 	}
 	if e.Topic != r.topic.name || r.partition >= 0 && e.Partition != r.partition {
 		d.Violate(e.At, Deliver, "record %v, sent to %v, is acked at offset %d of %s/%d", e.ID, r.topic.at(r.partition), e.Offset, e.Topic, e.Partition)
@@ -392,6 +402,10 @@ func (d *Delivery) order(e *history.Event, s *source, part *partLog, r *record) 
 }
 
 func (d *Delivery) processed(e *history.Event) {
+	if d.dead(e.Topic) {
+		d.processedLate(e)
+		return
+	}
 	seat := d.nearSeat(e)
 	seat.begin(e.Offset)
 	known := e.Offset >= seat.vague
@@ -415,12 +429,15 @@ func (d *Delivery) processed(e *history.Event) {
 		d.Insist(e.At, Deliver, "%s of group %s processed record %v from offset %d of %v: nobody sent it", e.Consumer, e.Group, e.ID, e.Offset, part.place)
 		return
 	case r == nil:
+		if part.topic.precedes(e.ID) {
+			d.Violate(e.At, Deliver, "record %v was processed from offset %d of %v, but what became of it was settled before that topic was made: it is of an earlier topic of the name", e.ID, e.Offset, part.place)
+		}
 		return // settled: every group has it
 	case r.hash != e.Hash:
 		d.Insist(e.At, Deliver, "record %v at offset %d of %v is corrupted: its hash was %x when sent, is %x when processed by %s", e.ID, e.Offset, part.place, r.hash, e.Hash, e.Consumer)
 	case r.state == failed:
 		d.Violate(e.At, Deliver, "record %v is in %v at offset %d, but its producer reported it as failed", e.ID, part.place, e.Offset)
-	case r.topic.name != e.Topic || r.partition >= 0 && r.partition != e.Partition:
+	case !d.joins(r, e.Topic) || r.partition >= 0 && r.partition != e.Partition:
 		d.Violate(e.At, Deliver, "record %v, sent to %v, was processed from offset %d of %v", e.ID, r.topic.at(r.partition), e.Offset, part.place)
 		return
 	}
@@ -443,10 +460,32 @@ func (d *Delivery) processed(e *history.Event) {
 	s.save(e.ID, r)
 }
 
+// processedLate judges what was handed over of a topic that is deleted by now: that it was sent.
+func (d *Delivery) processedLate(e *history.Event) {
+	switch _, r, ok := d.find(e.ID); {
+	case !ok:
+		d.Insist(e.At, Deliver, "%s of group %s processed record %v from offset %d of %s/%d: nobody sent it", e.Consumer, e.Group, e.ID, e.Offset, e.Topic, e.Partition)
+	case r != nil && r.hash != e.Hash:
+		d.Insist(e.At, Deliver, "record %v at offset %d of %s/%d is corrupted: its hash was %x when sent, is %x when processed by %s", e.ID, e.Offset, e.Topic, e.Partition, r.hash, e.Hash, e.Consumer)
+	}
+}
+
+// dead tells whether the topic was deleted, and another may have its name.
+func (d *Delivery) dead(topic string) bool { return d.promise.Incarnations.Dead(topic) }
+
+// joins tells whether a record may be in the topic: the one that it was sent to or, as it was under way when that was deleted, the next of the name. What was known of its place in the other counts no more.
+func (d *Delivery) joins(r *record, topic string) bool {
+	done := r.state == acked && r.topic.gone // and what is acknowledged was under way no more
+	if r.topic.name != topic && BaseTopic(r.topic.name) == BaseTopic(topic) && !done {
+		r.topic, r.partition, r.offset, r.seen, r.once = d.topic(topic), none, none, false, false
+	}
+	return r.topic.name == topic
+}
+
 // retried notes that a producer sends a batch of a partition once more, as it says itself.
 func (d *Delivery) retried(e *history.Event) {
 	pl, ok := parsePlace(e.Trace.Subject)
-	if !ok {
+	if !ok || d.dead(pl.topic) {
 		return
 	}
 	part := d.part(d.topic(pl.topic), pl.partition)

@@ -103,7 +103,7 @@ func (d *Delivery) bySubject(subject string) *seatLog {
 		return s
 	}
 	at, ok := parseSeat(subject)
-	if !ok {
+	if !ok || d.dead(at.topic) {
 		return nil
 	}
 	return d.seat(at)
@@ -259,6 +259,9 @@ func (d *Delivery) leaveOut(e *history.Event, s *seatLog, from, to int64, why st
 
 // sought notes that the application moves the position.
 func (d *Delivery) sought(e *history.Event) {
+	if d.dead(e.Topic) {
+		return
+	}
 	s := d.nearSeat(e)
 	s.target = e.Offset
 	s.free = max(s.free, s.high)

@@ -15,6 +15,28 @@ type topicLog struct {
 	name  string
 	gone  bool
 	parts []*partLog // by partition; nil: not met yet
+	// Of one that took the name of another, by source: the first record of which it was not settled before what became of it, and those before that which were not settled either.
+	first []int64
+	open  []map[int64]bool
+}
+
+// succeed notes which records were settled before a topic was made that takes the name of another: none of them is in it.
+func (d *Delivery) succeed(name string) {
+	d.forget()
+	t := d.topic(name)
+	for _, s := range d.sources {
+		open := map[int64]bool{}
+		for seq := range s.old { // order: a set
+			open[seq] = true
+		}
+		t.first, t.open = append(t.first, s.recent.base), append(t.open, open)
+	}
+}
+
+// precedes tells whether a record was settled before the topic was made.
+func (t *topicLog) precedes(id history.ID) bool {
+	n := id.Source()
+	return n < len(t.first) && id.Seq() < t.first[n] && !t.open[n][id.Seq()]
 }
 
 func (t *topicLog) at(partition int32) any {
@@ -80,10 +102,14 @@ func (p *partLog) mayHaveLost(durable bool, sentAt time.Duration, offset int64) 
 }
 
 func (d *Delivery) topic(name string) *topicLog {
-	t := d.topics[name]
+	all := d.topics
+	if d.dead(name) {
+		all = d.deleted
+	}
+	t := all[name]
 	if t == nil {
-		t = &topicLog{name: name}
-		d.topics[name] = t
+		t = &topicLog{name: name, gone: d.dead(name)}
+		all[name] = t
 	}
 	return t
 }
@@ -148,7 +174,7 @@ func (f entryFlags) String() string {
 func (d *Delivery) logged(e *history.Event) {
 	t := &e.Trace
 	pl, ok := parsePlace(t.Subject)
-	if !ok {
+	if !ok || d.dead(pl.topic) {
 		return
 	}
 	p := d.part(d.topic(pl.topic), pl.partition)
@@ -243,6 +269,9 @@ func (d *Delivery) moved(e *history.Event, p *partLog) {
 
 // ruin frees a partition with several replicas.
 func (d *Delivery) ruin(topic string, partition int32) {
+	if d.dead(topic) {
+		return
+	}
 	if p := d.part(d.topic(topic), partition); p.several && !p.freed {
 		p.freed = true
 		p.lose(forever, true, 0)
@@ -277,6 +306,9 @@ func (d *Delivery) learnt(at time.Duration, machine string, p *partLog) {
 
 // decided follows who leads the partitions of a topic.
 func (d *Delivery) decided(e *history.Event, topic string) {
+	if d.dead(topic) {
+		return
+	}
 	was, now := d.states[e.Trace.Subject], ParseStates(e.Trace.Detail)
 	d.states[e.Trace.Subject] = now
 	t := d.promise.topic(topic)
@@ -370,6 +402,7 @@ func (d *Delivery) removeTopic(name string) {
 	}
 	t.gone = true
 	delete(d.topics, name)
+	d.deleted[name] = t
 	for _, p := range t.parts {
 		if p == nil {
 			continue
@@ -429,10 +462,12 @@ func (s *source) forget(d *Delivery) {
 // Those that are neither may never show again, or at any time.
 func (s *source) settled(r *record) (settled, open bool) {
 	switch {
-	case r.topic.gone:
+	case r.topic.gone && r.state != pending && r.state != unknown:
 		return true, false
 	case r.state == pending && !s.dead:
 		return false, true
+	case r.topic.gone: // it may turn up in another topic of the name
+		return false, false
 	case r.offset < 0 || r.partition < 0 || int(r.partition) >= len(r.topic.parts) || r.topic.parts[r.partition] == nil:
 		return false, false
 	case r.offset < r.topic.parts[r.partition].entries.base:

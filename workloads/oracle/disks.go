@@ -325,6 +325,7 @@ func (d *Disks) happened(b *brokerDisk, e simdisk.Event) {
 		if !ok {
 			return
 		}
+		place = d.promise.Incarnations.on(b.machine, place)
 		l = &diskLog{place: place, on: b, dir: dir, crowded: none, ruined: d.promise.Ruins.Disk(b.machine), replicated: d.promise.Replicated(place.topic)}
 		b.logs[dir], b.named[place.String()] = l, l
 		b.order = append(b.order, l)

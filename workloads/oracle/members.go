@@ -31,6 +31,8 @@ import (
 // stands, within Promise.OwnedWithin after the last disturbance (fault, crash, start, pause; nothing is judged while one lasts), the last change of topics or coordinator, and the last
 // process that came or left. At the end of a healed or stuck run: now.
 //
+// And a group does not stay stable when one of its members goes: what that one was given would be nobody's. Not judged where members are static ones, who are replaced in their places.
+//
 // The run does not rest (Liveness tells, LIVE) before every group of which a process is up is stable, every such process is synced in its generation, and every member that the coordinator counts
 // is one of these processes.
 //
@@ -49,6 +51,7 @@ type Members struct {
 	unowned  map[seat]time.Duration // since when
 	told     map[seat]bool
 	deadline time.Duration // first moment when one of unowned may be overdue; none
+	parted   time.Duration // when a member went from a stable group; none: no group is to be looked at
 }
 
 // party is a coordinator group.
@@ -64,6 +67,7 @@ type party struct {
 	spans      []genSpan                // which generation there was, from when on
 	actors     map[actorKey]*actor      // processes that are up and joined
 	moved      time.Duration            // last change of what may make it rebalance
+	missing    string                   // the member that went while it was stable, and it has not changed since; empty: none
 }
 
 // genSpan is a time in which a group had a generation; it ends where the next begins.
@@ -95,7 +99,7 @@ type chair struct {
 
 // NewMembers makes the oracle.
 func NewMembers(p *Promise) *Members {
-	o := &Members{promise: p, reg: newRegistry(), calm: newCalm(p), chairs: map[string]*chair{}, unowned: map[seat]time.Duration{}, told: map[seat]bool{}, deadline: none}
+	o := &Members{promise: p, reg: newRegistry(), calm: newCalm(p), chairs: map[string]*chair{}, unowned: map[seat]time.Duration{}, told: map[seat]bool{}, deadline: none, parted: none}
 	for i := range p.Groups {
 		if g := &p.Groups[i]; g.Coordinated {
 			o.groups = append(o.groups, &party{group: g, generation: none, stable: none, members: map[string]bool{}, went: map[string]time.Duration{},
@@ -125,6 +129,9 @@ func (o *Members) Observe(e *history.Event) {
 	}
 	if o.deadline >= 0 && e.At > o.deadline {
 		o.overdue(e.At)
+	}
+	if o.parted >= 0 && e.At > o.parted {
+		o.unmissed()
 	}
 	switch e.Kind {
 	case history.Traced:
@@ -245,8 +252,11 @@ func (o *Members) coordinated(e *history.Event) {
 	case machine.GroupWent:
 		delete(p.members, t.Detail)
 		p.went[t.Detail] = e.At
+		if p.state == "Stable" && !p.group.Static {
+			p.missing, o.parted = t.Detail, e.At
+		}
 	case machine.GroupChanged:
-		p.state = t.Detail
+		p.state, p.missing = t.Detail, ""
 		p.pass(e.At, t.A)
 		if t.Detail == "Stable" {
 			p.stable = t.A
@@ -274,7 +284,7 @@ func (o *Members) begin(at time.Duration, p *party) {
 	}
 	clear(p.members)
 	clear(p.given)
-	p.state, p.stable, p.moved = "", none, at
+	p.state, p.stable, p.moved, p.missing = "", none, at, ""
 	p.pass(at, none)
 	p.version++
 }
@@ -426,6 +436,17 @@ func (o *Members) survey(now time.Duration) {
 	o.plan()
 }
 
+// unmissed reports the groups that are stable without a member that went a moment ago.
+func (o *Members) unmissed() {
+	for _, p := range o.groups {
+		if p.missing != "" {
+			o.Violate(o.parted, OwnAll, "group %s stays stable in generation %d without %s, which is no member since %v: what it was given is nobody's", p.group.Name, p.generation, p.missing, o.parted)
+			p.missing = ""
+		}
+	}
+	o.parted = none
+}
+
 // due is when a seat that is unowned since then becomes overdue, if nothing changes.
 func (o *Members) due(at seat, since time.Duration) time.Duration {
 	return max(since, o.calm.since, o.party(at.group).moved) + o.promise.OwnedWithin
@@ -535,6 +556,9 @@ func (o *Members) Finish(end End) {
 	}
 	if o.deadline >= 0 && end.At >= o.deadline {
 		o.overdue(end.At + 1)
+	}
+	if o.parted >= 0 && end.At > o.parted {
+		o.unmissed()
 	}
 	if !o.calm.settled(end, o.promise.HealWithin) {
 		return

@@ -75,7 +75,7 @@ func TestMembersHandOverWhatTheyOwn(t *testing.T) {
 func TestCommitsOfWhoIsNoMember(t *testing.T) {
 	for _, c := range []struct{ name, story, says string }{
 		{"of an old generation", twoMembers + secondOut + "+1s; commits c1 g m1 1 t/0 1 10ms", "in generation 1 of group g was taken"},
-		{"of one that was counted out", twoMembers + "b1 group.went g m2 1 0 0; +1s; commits c2 g m2 1 t/1 1 10ms", "it is no member of group g since"},
+		{"of one that was counted out", twoMembers + "b1 group.went g m2 1 0 0; b1 group.changed g PreparingRebalance 1 1 0; +1s; commits c2 g m2 1 t/1 1 10ms", "it is no member of group g since"},
 		{"of a stranger", twoMembers + "+1s; commits c2 g m9 1 t/1 1 10ms", "who was never a member"},
 		{"stored though the assignment is a newer one", twoMembers + secondOut + "b1 group.stored g/t/1 m2 5 1 0", "the assignment in force is of generation 2"},
 		{"stored for a partition of another", twoMembers + "b1 group.stored g/t/1 m1 5 1 0", "gives the partition to m2"},
@@ -92,6 +92,14 @@ func TestPartitionsOfAGroupAreOwned(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { fires(t, NewMembers(meeting(true)), OwnAll, c.says, c.story) })
 	}
+	// Who goes is missed at once, unless another process takes its place.
+	went := twoMembers + "b1 group.went g m2 1 0 0;"
+	fires(t, NewMembers(meeting(true)), OwnAll, "group g stays stable in generation 1 without m2, which is no member since 0s", went+"+1ms; start x")
+	silent(t, NewMembers(meeting(true)), went+"b1 group.changed g PreparingRebalance 1 1 0; +1ms; start x")
+	silent(t, NewMembers(meeting(true)), went+"b2 group.loaded __consumer_offsets/0 - 1 0 1; +1ms; start x")
+	static := meeting(true)
+	static.Groups[0].Static = true
+	silent(t, NewMembers(static), went+"b1 group.came g m3 1 0 0; +1ms; start x")
 	silent(t, NewMembers(meeting(true)), twoMembers+"fault 1 x; released c1 g/t/0; +11s; healed 1 x; +5s; claimed c1 g/t/0 0; +11s; start x")
 }
 

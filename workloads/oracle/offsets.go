@@ -219,7 +219,7 @@ func (o *Offsets) seat(at seat) *progress {
 	p := o.seats[at]
 	if p == nil {
 		g := o.promise.group(at.group)
-		if g == nil || g.Loner {
+		if g == nil || g.Loner || o.promise.Incarnations.Dead(at.topic) {
 			return nil
 		}
 		p = &progress{seat: at, group: g, due: none, committed: none, sure: none, back: none}
@@ -398,6 +398,7 @@ func (o *Offsets) wrote(e *history.Event, op *history.CoordCall) {
 		return
 	}
 	at, ok := parseSeatPath(op.Path, "offsets")
+	at.topic = o.promise.Incarnations.Last(at.topic)
 	p := o.seat(at)
 	if !ok || p == nil {
 		return

@@ -41,6 +41,9 @@ type Promise struct {
 	// Ruins are what faults beyond the atlas have taken of this so far. nil: no plan can.
 	Ruins *Ruins
 
+	// Incarnations tell topics of one name apart. nil: no name is used twice.
+	Incarnations *Incarnations
+
 	// Budgets. 0: no cap.
 	RebalancesPerChange int // attempts of all members of a group together, for each change of its members, of brokers or of topics
 	RequestsPerSecond   int // of one machine to the brokers, within any second of the run
@@ -125,6 +128,7 @@ func (p *Promise) Compacts(topic string) bool {
 
 // topic returns the topic with the name, or nil.
 func (p *Promise) topic(name string) *Topic {
+	name = BaseTopic(name)
 	for i := range p.Topics {
 		if p.Topics[i].Name == name {
 			return &p.Topics[i]
@@ -157,7 +161,7 @@ func (p *Promise) producer(name string) Producer {
 func (g *Group) registered() bool { return g != nil && !g.Loner && !g.Coordinated }
 
 // reads reports whether the group reads the topic.
-func (g *Group) reads(topic string) bool { return slices.Contains(g.Topics, topic) }
+func (g *Group) reads(topic string) bool { return slices.Contains(g.Topics, BaseTopic(topic)) }
 
 // Disk is what the trial knows of the brokers' disks, apart from what brokers say.
 type Disk interface {

@@ -48,6 +48,11 @@ func TestMembersAreCountedOutWithPatience(t *testing.T) {
 	silent(t, NewReasons(coordinated()), twoOfGroup+"c2 consumer.left g; b1 group.went g m2 1"+told)
 	silent(t, NewReasons(coordinated()), twoOfGroup+"b1 group.went g m2 1; b2 group.loaded __consumer_offsets/0 - 1 0 1"+told)
 
+	// Another coordinator is no reason: the one before may have answered since.
+	moved := twoOfGroup + "b2 group.loaded __consumer_offsets/0 - 1 0 1; b2 group.came g m1 1 0 1; b2 group.came g m2 1 0 1; b2 group.changed g Stable 1 2 1; +900ms; answer c2 beat g m2 1ms 0; +"
+	fires(t, NewReasons(coordinated()), Budget, "m2 on c2", moved+"100ms; b2 group.went g m2 1 0 1"+told)
+	silent(t, NewReasons(coordinated()), moved+"1s; b2 group.went g m2 1 0 1"+told)
+
 	// A rebalance waits for the joins, and then for the syncs.
 	again := twoOfGroup + "c1 consumer.rebalance g - 3; b1 group.changed g PreparingRebalance 1; +"
 	beats := "; answer c2 beat g m2 1ms 27; b1 group.went g m2 1"

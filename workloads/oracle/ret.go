@@ -160,7 +160,7 @@ func (o *Retention) behindDamage(l *diskLog, i int) bool {
 
 // keeps says why the policy keeps the oldest segment, "" when it does not.
 func (o *Retention) keeps(l *diskLog, s *segmentScan) string {
-	t := o.topics[l.topic]
+	t := o.topics[BaseTopic(l.topic)]
 	if t == nil {
 		return ""
 	}
@@ -239,7 +239,7 @@ func (o *Retention) look(l *diskLog) {
 // records are visible and too old.
 func (o *Retention) due(l *diskLog) *segmentScan {
 	live := l.live()
-	if !l.open || l.failed || len(live) == 0 || o.topics[l.topic] == nil || live[0].next() > min(l.visible, l.shown()) {
+	if !l.open || l.failed || len(live) == 0 || o.topics[BaseTopic(l.topic)] == nil || live[0].next() > min(l.visible, l.shown()) {
 		return nil
 	}
 	s := live[0]
@@ -257,19 +257,19 @@ func (o *Retention) due(l *diskLog) *segmentScan {
 
 // expired tells whether all the segment's records are too old, by the machine's present wall clock.
 func (o *Retention) expired(l *diskLog, s *segmentScan) bool {
-	keep, newest := retentionTime(o.topics[l.topic]), s.newest()
+	keep, newest := retentionTime(o.topics[BaseTopic(l.topic)]), s.newest()
 	return keep >= 0 && newest >= 0 && l.on.wall().UnixMilli()-newest > keep.Milliseconds()
 }
 
 // crowds tells whether the log is large enough without the segment.
 func (o *Retention) crowds(l *diskLog, s *segmentScan) bool {
-	t := o.topics[l.topic]
+	t := o.topics[BaseTopic(l.topic)]
 	return t.RetentionBytes > 0 && o.behind(l, s.base) >= t.RetentionBytes
 }
 
 // sized looks whether segments, of those that are not known as whole, are larger than they may be.
 func (o *Retention) sized(l *diskLog) {
-	t := o.topics[l.topic]
+	t := o.topics[BaseTopic(l.topic)]
 	if t == nil || t.SegmentBytes <= 0 {
 		return
 	}

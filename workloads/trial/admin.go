@@ -1,11 +1,13 @@
 package trial
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -82,19 +84,57 @@ func (a *admin) addPartitions(topic string, total int32) {
 	})
 }
 
-// deleteTopic deletes a topic.
+// deleteTopic deletes the topic that has the name now: by its id, so that a request that was held up on its way does not hit the next one.
 func (a *admin) deleteTopic(topic string) {
 	a.doing[topic]++
 	a.node.comp.Go("delete topic", func() {
+		var id string
 		a.insist(func() error {
-			err := a.kafka.DeleteTopic(topic)
-			if errors.Is(err, kerr.UnknownTopicOrPartition) {
-				return nil // an attempt whose answer was lost
+			node, _, err := a.topic(topic)
+			switch {
+			case errors.Is(err, coord.ErrNoNode):
+				return nil
+			case err != nil:
+				return err
+			case id != "" && id != node.id():
+				return nil // an attempt whose answer was lost deleted it
 			}
-			return err
+			id = node.id()
+			if err := a.kafka.DeleteTopicID(topicID(id)); err != nil {
+				return err
+			}
+			return errors.New("look whether it is gone")
 		})
 		a.doing[topic]--
 	})
+}
+
+// topicNode is the registry's entry of a topic.
+type topicNode map[string]json.RawMessage
+
+func (n topicNode) id() (id string) {
+	if json.Unmarshal(n["id"], &id) != nil {
+		return ""
+	}
+	return id
+}
+
+// topicID is the number that a UUID is.
+func topicID(text string) (id [16]byte) {
+	b, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
+	if err == nil {
+		copy(id[:], b)
+	}
+	return id
+}
+
+// topic reads the registry's entry, and its version.
+func (a *admin) topic(topic string) (node topicNode, version int32, err error) {
+	data, stat, err := a.coord.Get(topicsPath+topic, false)
+	if err == nil {
+		err = json.Unmarshal(data, &node)
+	}
+	return node, stat.Version, err
 }
 
 // restoreTopic makes a topic that was deleted again, as the scenario has it.
@@ -141,12 +181,8 @@ func (a *admin) reassign(topic, from string) {
 }
 
 func (a *admin) extend(topic string, total int32) error {
-	data, stat, err := a.coord.Get(topicsPath+topic, false)
+	node, version, err := a.topic(topic)
 	if err != nil {
-		return err
-	}
-	var node map[string]json.RawMessage
-	if err := json.Unmarshal(data, &node); err != nil {
 		return err
 	}
 	partitions := map[string][]int32{}
@@ -175,9 +211,9 @@ func (a *admin) extend(topic string, total int32) error {
 	if node["partitions"], err = json.Marshal(partitions); err != nil {
 		return err
 	}
-	if data, err = json.Marshal(node); err != nil {
+	data, err := json.Marshal(node)
+	if err != nil {
 		return err
 	}
-	_, err = a.coord.Set(topicsPath+topic, data, stat.Version)
-	return err
+	return a.coord.Multi(coord.CheckOp(topicsPath+topic+"/"+node.id(), 0), coord.SetOp(topicsPath+topic, data, version))
 }

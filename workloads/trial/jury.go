@@ -95,7 +95,8 @@ func (r *run) promise() *oracle.Promise {
 func (r *run) empanel() {
 	p := r.promise()
 	r.ruins = p.Ruins
-	r.rec.Attach(r.ruins)
+	p.Incarnations = r.names
+	r.names.AttachNames(r.ruins)
 	disks := oracle.NewDisks(p, r.w.Now)
 	r.jury, r.delivery = oracle.New(p, disks)
 	for _, n := range r.of(roleBroker) {
@@ -117,7 +118,14 @@ func (r *run) empanel() {
 		r.jury = append(r.jury, oracle.NewSequences(p, disks))
 	}
 	for _, o := range r.jury {
-		r.rec.Attach(o)
+		switch o.(type) {
+		case *oracle.Ownership, *oracle.Members, *oracle.Sessions:
+			r.names.AttachNames(o)
+		case *linear.Oracle:
+			r.names.AttachLogs(o)
+		default:
+			r.names.Attach(o)
+		}
 	}
 }
 

@@ -118,7 +118,7 @@ func (r *run) produce(p *running, index int, c *scenario.Producer) error {
 			untold--
 			switch {
 			case res.Err == nil:
-				r.rec.Acked(p.who, id, res.Topic, res.Partition, res.Offset)
+				r.rec.Acked(p.who, id, r.topicName(res.Topic, res.TopicID), res.Partition, res.Offset)
 				r.feed.Settle(h)
 			case errors.Is(res.Err, producer.ErrUnknown):
 				r.rec.Unknown(p.who, id, res.Err.Error())
@@ -146,6 +146,11 @@ func (r *run) produce(p *running, index int, c *scenario.Producer) error {
 		p.node.done = true
 	}
 	return nil
+}
+
+// topicName is what histories call the topic with an id: who sends a record, or processes it, knows which one of the name it was.
+func (r *run) topicName(name string, id [16]byte) string {
+	return r.names.Of(name, int64(binary.BigEndian.Uint64(id[:])))
 }
 
 const (
@@ -238,7 +243,7 @@ func (r *run) process(p *running, c *scenario.Group, g *consumer.Group, s *consu
 		if takes > 0 {
 			p.Sleep(takes)
 		}
-		r.rec.Processed(p.who, c.Name, g.ID(), m.Topic, m.Partition, m.Offset, id, hash)
+		r.rec.Processed(p.who, c.Name, g.ID(), r.topicName(m.Topic, m.TopicID), m.Partition, m.Offset, id, hash)
 	}
 }
 
@@ -248,7 +253,7 @@ func (r *run) delegate(w *workers, c *scenario.Group, g *consumer.Group, m consu
 		if takes > 0 {
 			w.p.Sleep(takes)
 		}
-		r.rec.Processed(w.p.who, c.Name, g.ID(), m.Topic, m.Partition, m.Offset, id, hash)
+		r.rec.Processed(w.p.who, c.Name, g.ID(), r.topicName(m.Topic, m.TopicID), m.Partition, m.Offset, id, hash)
 		m.Done()
 	})
 }

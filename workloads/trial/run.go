@@ -33,6 +33,7 @@ type run struct {
 	registry *registry
 	copies   *faults.Copies
 	tally    *tally
+	names    *oracle.Incarnations
 	ruins    *oracle.Ruins // nil without oracles
 	jury     []oracle.Oracle
 	linear   *linear.Oracle
@@ -94,6 +95,8 @@ func newRun(sc *scenario.Scenario, seed uint64, o Options) (*run, error) {
 		}
 	}
 	r.admin = newAdmin(r)
+	r.names = oracle.NewIncarnations()
+	r.rec.Attach(r.names)
 	r.rec.Attach(r.registry)
 	r.copies = faults.NewCopies()
 	r.rec.Attach(&stock{copies: r.copies})
@@ -111,7 +114,8 @@ func newRun(sc *scenario.Scenario, seed uint64, o Options) (*run, error) {
 		g := &sc.Topology.Groups[i]
 		r.tally.groups[g.Name].coordinated = g.Protocol.V() == "coordinator"
 	}
-	r.rec.Attach(r.tally)
+	r.tally.names = r.names
+	r.names.Attach(r.tally)
 	if !o.Unjudged {
 		r.empanel()
 	}
@@ -341,7 +345,8 @@ func (r *run) awaitRest() {
 
 // hurt tells whether a partition's log may be closed for good: it lies on a disk that was ruined.
 func (r *run) hurt(p partition) bool {
-	return r.ruins.Partition(p.topic, p.index) || r.ruins.Hurt(r.registry.leader(p.topic, p.index))
+	topic := oracle.BaseTopic(p.topic)
+	return r.ruins.Partition(topic, p.index) || r.ruins.Hurt(r.registry.leader(topic, p.index))
 }
 
 // waits tells what rest waits for, "" when everything is up, producers are done, and the oracles wait for nothing.

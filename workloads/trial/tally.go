@@ -2,6 +2,7 @@ package trial
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"faultline/sim/machine"
 	"faultline/workloads/history"
+	"faultline/workloads/oracle"
 )
 
 // tally counts for the summary of a run, and follows how far the slowest group is behind.
@@ -20,6 +22,7 @@ type tally struct {
 	groups           map[string]*progress
 	parsed           map[string]partition
 	seats            map[string]seat
+	names            *oracle.Incarnations
 }
 
 type partition struct {
@@ -60,10 +63,13 @@ func (t *tally) Observe(e *history.Event) {
 	case history.Acked:
 		t.acked++
 		p := partition{e.Topic, e.Partition}
+		if t.names.Dead(p.topic) {
+			return
+		}
 		if more := e.Offset + 1 - t.ends[p]; more > 0 {
 			t.ends[p] += more
 			for _, g := range t.groups {
-				if g.topics[p.topic] {
+				if g.reads(p) {
 					g.lag += min(more, max(0, t.ends[p]-g.next[p]))
 				}
 			}
@@ -72,6 +78,9 @@ func (t *tally) Observe(e *history.Event) {
 		t.processed++
 		p := partition{e.Topic, e.Partition}
 		g := t.groups[e.Group]
+		if t.names.Dead(p.topic) {
+			return
+		}
 		if old := g.next[p]; e.Offset+1 > old {
 			g.next[p] = e.Offset + 1
 			g.lag -= max(0, min(e.Offset+1, t.ends[p])-old)
@@ -98,16 +107,39 @@ func (t *tally) Observe(e *history.Event) {
 			if g := t.groups[s.group]; g != nil {
 				g.reset[s.partition] = e.Trace.B
 			}
+		case machine.ZnodeDeleted:
+			if topic, ok := strings.CutPrefix(e.Trace.Subject, topicsPath); ok {
+				t.forget(topic)
+			}
 		}
 	}
 }
 
 // shown notes what consumers may see of a partition, as who has its only log says, or, of several replicas, its leader.
 func (t *tally) shown(subject string, leader bool, visible int64) {
-	if p := t.partition(subject); t.several[p.topic] == leader {
+	if p := t.partition(subject); t.several[oracle.BaseTopic(p.topic)] == leader && !t.names.Dead(p.topic) {
 		t.visible[p] = visible
 	}
 }
+
+// forget takes a topic that was deleted out of the account: nobody waits for what it held.
+func (t *tally) forget(topic string) {
+	for p, end := range t.ends {
+		if p.topic != topic {
+			continue
+		}
+		for _, g := range t.groups { // order: each for itself
+			if g.reads(p) {
+				g.lag -= max(0, end-g.next[p])
+			}
+		}
+		delete(t.ends, p)
+	}
+	maps.DeleteFunc(t.visible, func(p partition, _ int64) bool { return p.topic == topic })
+}
+
+// reads tells whether the group reads the partition.
+func (g *progress) reads(p partition) bool { return g.topics[oracle.BaseTopic(p.topic)] }
 
 // partition parses "topic/partition".
 func (t *tally) partition(subject string) partition {
@@ -147,7 +179,7 @@ func (t *tally) behind(closed func(partition) bool) string {
 	var out []string
 	for name, g := range t.groups {
 		for p, end := range t.visible {
-			if at := max(g.next[p], g.stored[p], g.reset[p]); g.topics[p.topic] && at < end && !closed(p) {
+			if at := max(g.next[p], g.stored[p], g.reset[p]); g.reads(p) && at < end && !closed(p) {
 				out = append(out, fmt.Sprintf("group %s is at offset %d of %s/%d, of which offsets below %d are visible", name, at, p.topic, p.index, end))
 			}
 		}
