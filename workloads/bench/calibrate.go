@@ -221,7 +221,7 @@ workload: {message_bytes: 200B}
 load: {real_warm_up: 200ms, real_measure: 1s}
 sweep: {setting: topology.brokers, values: [1]}
 series:
-  - {name: small batches, set: [topology.producers.0.batch_records=1, topology.producers.0.buffer=256KiB]}
+  - {name: small batches, set: [topology.producers.0.batch_records=1, topology.producers.0.batch=16KiB, topology.producers.0.buffer=256KiB]}
   - {name: large batches, set: [topology.producers.0.batch_records=500]}
   - name: consumer
     set: [load.rate=1/s, load.retained=128MiB, "topology.groups.0.name=readers", topology.groups.0.consumers=1, topology.groups.0.fetch_bytes=1MiB, topology.groups.0.queue=100000]
