@@ -148,6 +148,9 @@ func (d *Delivery) put(at time.Duration, p *partLog, offset int64, id history.ID
 	}
 	e := p.entries.at(offset)
 	if e.flags != 0 && e.id != id {
+		if flag == isSeen && p.mayHaveLost(true, d.sentAt(id), offset) {
+			return // a queue still held what a ruined disk lost, while the offset was given out anew
+		}
 		if e.flags&isLost == 0 && !p.mayHaveLost(!p.several || e.flags&(isDurable|isSeen) != 0, d.sentAt(e.id), offset) {
 			d.Violate(at, Deliver, "offset %d of %v holds record %v (%s) and record %v (%s)", offset, p.place, e.id, e.flags, id, flag)
 		}

@@ -67,6 +67,8 @@ func TestAnExcuseIsNoBlindfold(t *testing.T) {
 		{"a flushed record lost with the process", deliveries, nil, "b1 log.opened t/0 - 0 0; RUIN; " + written + emptied, Deliver, nil, []string{"ruin 1 b1 flushes"}},
 		{"an offset given out anew", deliveries, nil, written + "own g/t/0 c1 7; claimed c1 g/t/0 0; handed c1 g/t/0 0; processed c1 g/t/0 0 0/0; RUIN; " + emptied + "+1s; sent 1/0 t; acked 1/0 t/0 0", Deliver,
 			[]string{"ruin 1 b1 bytes", "wipe b1"}, []string{"ruin 1 b2 bytes", "ruin 1 b1 flushes"}},
+		{"an offset given out anew, while a queue holds what was there", deliveries, nil, "own g/t/0 c1 7; claimed c1 g/t/0 0; " + written + "RUIN; " + emptied + "+1s; sent 1/0 t; acked 1/0 t/0 0; handed c1 g/t/0 0; processed c1 g/t/0 0 0/0", Deliver,
+			[]string{"wipe b1"}, []string{"wipe b2", "ruin 1 b1 flushes"}},
 		{"a gap", deliveries, nil, twoSent + "handed c1 g/t/0 0; processed c1 g/t/0 0 0/0; sent 0/2 t; b1 log.appended t/0 - 2 3; b1 log.visible t/0 - 3; acked 0/2 t/0 2; RUIN; handed c1 g/t/0 2", Deliver,
 			[]string{"ruin 1 b1 bytes"}, []string{"ruin 1 b2 bytes"}},
 		{"again, at most once", deliveries, atMostOnce, written + "own g/t/0 c1 7; claimed c1 g/t/0 0; commit g/t/0 1; handed c1 g/t/0 0; processed c1 g/t/0 0 0/0; RUIN; processed c1 g/t/0 0 0/0", DupB,

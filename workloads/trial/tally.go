@@ -102,6 +102,11 @@ func (t *tally) Observe(e *history.Event) {
 			if g := t.groups[s.group]; g != nil {
 				g.stored[s.partition] = e.Trace.A
 			}
+		case machine.ConsumerClaimed: // what was committed, though who committed it may not have lived to hear of that
+			s := t.seat(e.Trace.Subject)
+			if g := t.groups[s.group]; g != nil && e.Trace.A >= 0 {
+				g.stored[s.partition] = e.Trace.A
+			}
 		case machine.ConsumerReset:
 			s := t.seat(e.Trace.Subject)
 			if g := t.groups[s.group]; g != nil {

@@ -31,4 +31,9 @@ func TestTallyBehind(t *testing.T) {
 	trace(machine.LogVisible, "t/0", 10, 0)
 	trace(machine.ConsumerCommitted, "g/t/0", 10, 0)
 	require.Empty(t, y.behind(func(partition) bool { return false }))
+	trace(machine.LogVisible, "t/0", 20, 0)
+	trace(machine.ConsumerClaimed, "g/t/0", -1, 0)
+	require.NotEmpty(t, y.behind(func(partition) bool { return false }))
+	trace(machine.ConsumerClaimed, "g/t/0", 20, 0) // at most once: who committed it died before it heard so, and nobody will process them
+	require.Empty(t, y.behind(func(partition) bool { return false }))
 }
