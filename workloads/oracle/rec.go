@@ -32,7 +32,7 @@ import (
 // A replica's log may be cut where it parts from its leader's, flushed or not, but not below the high watermark that its broker told; and it may be dropped as a whole to begin
 // anew further on, or further back when it begins behind all that its leader has, which its checkpoint says first.
 //
-// Beyond the atlas ([Ruins]): logs on a ruined disk are not judged, nor are replies when a wire changes bytes; index files are not judged any more on a disk that was ever ruined.
+// Beyond the atlas ([Ruins]): logs on a ruined disk are not judged, nor is one that is opened with a hole on a disk that ever was ruined, for what lies below the recovery point is not read again; nor are replies when a wire changes bytes; index files are not judged any more on a disk that was ever ruined.
 //
 // Not verified: the records inside the batches; what a compaction puts in the place of a segment at the moment at which the process stops (Compaction does).
 type Recoveries struct {
@@ -68,6 +68,10 @@ func (o *Recoveries) Observe(e *history.Event) {
 func (o *Recoveries) opened(l *diskLog, e *history.Event) {
 	at, start, end := e.At, e.Trace.A, e.Trace.B
 	batches, first, reached, wrong := o.disks.cached(l)
+	if (wrong != "" || reached != end) && o.disks.promise.Ruins.Hurt(l.on.machine) {
+		l.ruined = true // a hole below what its disk confirmed to be durable: nobody looks there again
+		return
+	}
 	if wrong != "" {
 		o.Violate(at, Recovery, "%s on %s was opened, but its files hold valid batches up to %d only: %s", l.place, l.on.machine, reached, wrong)
 	}

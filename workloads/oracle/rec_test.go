@@ -98,6 +98,21 @@ func TestRecoveryKeepsATornTail(t *testing.T) {
 	f.fires(Recovery, "its files hold valid batches up to 5 only")
 }
 
+// A disk that confirmed what it did not make durable leaves holes below the recovery point, where nobody looks again. (overload-replicas, seed 434.)
+func TestRecoveryOnADiskThatLied(t *testing.T) {
+	f := twoFlushed(t)
+	f.rec.MachineRuined("broker-1", 1, "flushes")
+	f.put(1, "three")
+	f.visible(6)
+	f.rec.MachineMended("broker-1", 1, "flushes")
+	f.power()
+	f.reopen(0)
+	f.write(forged(5, 1, 0, "torn tail")[:30])
+	f.sync()
+	f.opened(0, 6)
+	f.silent()
+}
+
 func TestRecoveryChangesABatch(t *testing.T) {
 	f := twoFlushed(t)
 	f.crash()

@@ -69,6 +69,9 @@ func TestAnExcuseIsNoBlindfold(t *testing.T) {
 			[]string{"ruin 1 b1 bytes", "wipe b1"}, []string{"ruin 1 b2 bytes", "ruin 1 b1 flushes"}},
 		{"an offset given out anew, while a queue holds what was there", deliveries, nil, "own g/t/0 c1 7; claimed c1 g/t/0 0; " + written + "RUIN; " + emptied + "+1s; sent 1/0 t; acked 1/0 t/0 0; handed c1 g/t/0 0; processed c1 g/t/0 0 0/0", Deliver,
 			[]string{"wipe b1"}, []string{"wipe b2", "ruin 1 b1 flushes"}},
+		{"an idempotent record in another place", deliveries, func(p *Promise) { p.Producers[0].Idempotent = true }, written + "sent 0/1 t; b1 log.appended t/0 - 1 2; b1 log.visible t/0 - 2; own g/t/0 c1 7; claimed c1 g/t/0 0; handed c1 g/t/0 0; " +
+			"processed c1 g/t/0 0 0/0; handed c1 g/t/0 1; processed c1 g/t/0 1 0/1; RUIN; " + emptied + "+1s; acked 0/1 t/0 0", Idemp,
+			[]string{"wipe b1"}, []string{"wipe b2", "ruin 1 b1 flushes"}},
 		{"a gap", deliveries, nil, twoSent + "handed c1 g/t/0 0; processed c1 g/t/0 0 0/0; sent 0/2 t; b1 log.appended t/0 - 2 3; b1 log.visible t/0 - 3; acked 0/2 t/0 2; RUIN; handed c1 g/t/0 2", Deliver,
 			[]string{"ruin 1 b1 bytes"}, []string{"ruin 1 b2 bytes"}},
 		{"again, at most once", deliveries, atMostOnce, written + "own g/t/0 c1 7; claimed c1 g/t/0 0; commit g/t/0 1; handed c1 g/t/0 0; processed c1 g/t/0 0 0/0; RUIN; processed c1 g/t/0 0 0/0", DupB,
