@@ -7,7 +7,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,17 +76,7 @@ func (c *Codecs) numbered() [5]int64 {
 }
 
 // Profiles lists the profiles that ship, sorted.
-func Profiles() []string {
-	entries, err := fs.ReadDir(profiles, "profiles")
-	if err != nil {
-		panic(err)
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
-	}
-	return names
-}
+func Profiles() []string { return shipped(profiles, "profiles") }
 
 // LoadProfile reads a profile that ships, or a user's file: a name with a slash or a dot in it.
 func LoadProfile(name string) (*Profile, error) {
