@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -400,6 +401,7 @@ func (x *hosted) retain() error {
 	case err = <-done:
 	case err = <-x.troubles:
 	}
+	debug.FreeOSMemory() // what the filler left is not to be given back while the clients run
 	if err != nil || x.cell.Load.Cached.V() == "yes" {
 		return err
 	}
