@@ -28,7 +28,7 @@ func activeMQ(x *run) (*bench.System, error) {
 		groups = []string{"nobody"}
 	}
 	return &bench.System{
-		Name: "activemq", Guarantee: "at least once (persistent messages, acknowledged by consumers)",
+		Name: "activemq", Guarantee: "at least once, synced",
 		Outside: func(*bench.Cell) (func(), error) {
 			s, err := open()
 			if err != nil {
