@@ -34,7 +34,7 @@ import (
 //	commits c1 g m1 1 t/0 42 10ms        an acknowledged commit of member m1 in generation 1, that ends now and took so long; a last number is the error code of one that was refused
 //	recalls c1 g t/0 42 10ms             the answer to a question for a committed offset, likewise
 //	ends c1 b1 t/0 42 10ms               the answer of b1 to the question where the log ends, likewise
-//	answer c1 join g m1 20ms 0           to the join (sync, beat, leave) of member m1 (- for none) of group g, sent so long ago; a last word is the member id in it, m1 leads; lost: none came
+//	answer c1 join g m1 20ms 0           to the join (sync, beat, leave) of member m1 (- for none) of group g, sent so long ago; a last word is the member id in it, m1 leads, or the generation of a sync or beat; lost: none came
 //	produce p1 1 20ms                    a produce request with acks=1 that ends now and took so long
 //
 // "handed c1 g/t/0 41", "claimed c1 g/t/0 40", "released c1 g/t/0", "committed c1 g/t/0 42" and "reset c1 g/t/0 40 50" are short
@@ -298,18 +298,21 @@ func (s *story) event(w []string) {
 func (s *story) answer(w []string) {
 	who, group, member, took := s.who(w[0]), w[2], strings.Trim(w[3], "-"), s.duration(w[4])
 	c := &history.KafkaCall{Broker: "b1:9092", Start: s.now - took, End: s.now, Sent: true}
-	code := int16(0)
+	code, generation := int16(0), int32(0)
 	if w[5] != "lost" {
 		code = int16(s.num(w[5]))
+	}
+	if len(w) > 6 && w[1] != "join" {
+		generation = int32(s.num(w[6]))
 	}
 	switch w[1] {
 	case "join":
 		c.Req = &kmsg.JoinGroupRequest{Group: group, MemberID: member}
 		c.Resp = &kmsg.JoinGroupResponse{MemberID: w[len(w)-1], LeaderID: "m1", ErrorCode: code}
 	case "sync":
-		c.Req, c.Resp = &kmsg.SyncGroupRequest{Group: group, MemberID: member}, &kmsg.SyncGroupResponse{ErrorCode: code}
+		c.Req, c.Resp = &kmsg.SyncGroupRequest{Group: group, MemberID: member, Generation: generation}, &kmsg.SyncGroupResponse{ErrorCode: code}
 	case "beat":
-		c.Req, c.Resp = &kmsg.HeartbeatRequest{Group: group, MemberID: member}, &kmsg.HeartbeatResponse{ErrorCode: code}
+		c.Req, c.Resp = &kmsg.HeartbeatRequest{Group: group, MemberID: member, Generation: generation}, &kmsg.HeartbeatResponse{ErrorCode: code}
 	case "leave":
 		c.Req = &kmsg.LeaveGroupRequest{Group: group, Members: []kmsg.LeaveGroupRequestMember{{MemberID: member}}}
 		c.Resp = &kmsg.LeaveGroupResponse{ErrorCode: code}
