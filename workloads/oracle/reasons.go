@@ -24,14 +24,15 @@ import (
 //
 // Not judged are the second and the third of static members, who may be replaced at any time (Members judges who acts), and the fourth of static ones and of clients that join without an id (Group.Old).
 //
-// Beyond the atlas ([Ruins]) nothing is judged: a record of the offsets topic that changed may say anything.
+// Beyond the atlas ([Ruins]) a group is not judged any more when its partition of the offsets topic is freed (with one replica: the disk of a broker that coordinated it): a record that changed may say anything. Nothing is when a
+// wire or the registry is ruined.
 //
 // Not verified: how long a rebalance takes (Members, OWNALL); rebalances that begin before the last one has ended (BudgetCaps counts them).
 type Reasons struct {
 	Findings
-	drift  float64
-	coords coordinators
-	groups map[string]*reasons
+	promise *Promise
+	coords  coordinators
+	groups  map[string]*reasons
 }
 
 // reasons is what is known of a group.
@@ -68,13 +69,13 @@ const afterlife = 5 * time.Second
 
 // NewReasons makes the oracle.
 func NewReasons(p *Promise) *Reasons {
-	o := &Reasons{drift: p.Drift, groups: map[string]*reasons{}}
+	o := &Reasons{promise: p, groups: map[string]*reasons{}}
 	for i := range p.Groups {
 		if g := &p.Groups[i]; g.Coordinated {
 			o.groups[g.Name] = &reasons{group: g, joining: map[actorKey]*joining{}, left: map[actorKey]bool{}, told: map[string]bool{}, heard: map[string]time.Duration{}, synced: map[string]syncing{}, proved: map[string]time.Duration{}, went: map[string]departure{}, waits: none}
 		}
 	}
-	o.Free(p.Ruins.Any)
+	o.Free(p.Ruins.Records)
 	return o
 }
 
@@ -95,6 +96,13 @@ func (o *Reasons) Observe(e *history.Event) {
 		for _, g := range o.groups { // order: each on its own
 			g.gaveUp(e)
 		}
+	}
+}
+
+// accuse is Violate of a promise to a group.
+func (o *Reasons) accuse(g *reasons, at time.Duration, invariant, format string, args ...any) {
+	if !o.coords.freed(o.promise, g.group.Name) {
+		o.Violate(at, invariant, format, args...)
 	}
 }
 
@@ -135,7 +143,7 @@ func (o *Reasons) coordinated(e *history.Event, g *reasons) {
 		g.came = true
 		delete(g.went, t.Detail)
 		if g.state != "" && !g.group.Old && !g.group.Static && !g.told[t.Detail] {
-			o.Violate(e.At, Live, "%s is a member of group %s, though nobody was told that member id: a client that joins must learn it first, or each of its tries makes another", t.Detail, g.group.Name)
+			o.accuse(g, e.At, Live, "%s is a member of group %s, though nobody was told that member id: a client that joins must learn it first, or each of its tries makes another", t.Detail, g.group.Name)
 		}
 	case machine.GroupWent:
 		g.came = true
@@ -145,7 +153,7 @@ func (o *Reasons) coordinated(e *history.Event, g *reasons) {
 		}
 	case machine.GroupChanged:
 		if g.state == "Stable" && t.Detail == "PreparingRebalance" && !g.came && !g.asked(e.At) {
-			o.Violate(e.At, Budget, "group %s was stable in generation %d and begins a rebalance, though nobody came, went, or asked to join", g.group.Name, t.A)
+			o.accuse(g, e.At, Budget, "group %s was stable in generation %d and begins a rebalance, though nobody came, went, or asked to join", g.group.Name, t.A)
 		}
 		g.state, g.came = t.Detail, false
 		if t.Detail == "PreparingRebalance" || t.Detail == "CompletingRebalance" {
@@ -244,15 +252,15 @@ func (o *Reasons) answered(e *history.Event, g *reasons, member string, code int
 			return
 		}
 		margin := func(d time.Duration) time.Duration {
-			return d - time.Duration(2*o.drift*float64(d)) - 10*skew
+			return d - time.Duration(2*o.promise.Drift*float64(d)) - 10*skew
 		}
 		patient := at.at >= heard+margin(g.group.SessionTimeout) || at.waits >= 0 && at.at >= at.waits+margin(g.group.RebalanceWithin)
 		if was && !patient {
-			o.Violate(e.At, Budget, "%s on %s is no member of group %s since %v, though the coordinator heard what it sent at %v; its session is %v, and a rebalance waits for it %v",
+			o.accuse(g, e.At, Budget, "%s on %s is no member of group %s since %v, though the coordinator heard what it sent at %v; its session is %v, and a rebalance waits for it %v",
 				member, e.Machine, g.group.Name, at.at, heard, g.group.SessionTimeout, g.group.RebalanceWithin)
 		}
 		if lease := min(g.group.SessionTimeout, g.group.RebalanceWithin); owned && at.at < proved+margin(lease) {
-			o.Violate(e.At, Own1, "%s on %s is no member of group %s since %v, though what it sent at %v was answered that it is one, and it may act as owner for %v from then on",
+			o.accuse(g, e.At, Own1, "%s on %s is no member of group %s since %v, though what it sent at %v was answered that it is one, and it may act as owner for %v from then on",
 				member, e.Machine, g.group.Name, at.at, proved, lease)
 		}
 	}

@@ -28,6 +28,7 @@ import (
 //	crash b1, power b1, wipe b1, start b1, pause b1, resume b1, exit b1 reason
 //	fault 1 text, healed 1 text, phase heal
 //	ruin 1 b1 bytes, mend 1 b1 bytes     also: flushes, wire
+//	free t/0                             a fault takes too many copies of the partition
 //	c1 call set=data /path 7 1s 2s ok    an operation of session 7 from 1s to 2s: ok, refused or lost
 //	request c1 1s                        a request to a broker that began then
 //	refused b1 t/0 56                    a fetch from machine b1 gets this error code
@@ -224,6 +225,10 @@ func (s *story) event(w []string) {
 		r.FaultHealed("", int(s.num(w[1])), strings.Join(w[2:], " "))
 	case "ruin":
 		r.MachineRuined(w[2], int(s.num(w[1])), w[3])
+	case "free":
+		at, ok := parsePlace(w[1])
+		require.True(s.t, ok, s.line)
+		r.PartitionRuined(at.topic, at.partition, 1)
 	case "mend":
 		r.MachineMended(w[2], int(s.num(w[1])), w[3])
 	case "phase":
