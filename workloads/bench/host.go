@@ -379,7 +379,7 @@ func (x *hosted) drive(seed uint64) (*Result, error) {
 	if x.h.used != nil {
 		x.h.used.cpu = cpuTime() - spent
 	}
-	return d.meter.Result(), nil
+	return d.result()
 }
 
 // retain has the system keep bytes from before the load, and forget them from the page cache if the load says so.

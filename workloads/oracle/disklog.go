@@ -37,7 +37,7 @@ type diskLog struct {
 	// Of a partition with several replicas.
 	replicated bool
 	committed  int64 // high watermark as this broker told it last
-	restarted  int64 // where it was begun anew last, beyond its end
+	restarted  int64 // where it was begun anew last, at its end or beyond
 	cutting    bool  // its end is being cut off: a power loss may bring back what is gone already
 }
 
@@ -66,13 +66,17 @@ func (l *diskLog) shown() int64 {
 	return l.visible
 }
 
-// restarts tells whether the log, of which start..end are left, is being dropped as a whole to begin anew: further on, as that of a follower is whose leader begins behind its end, or
-// further back, as that of one is whose leader ends before its start. Its checkpoint says so first, and in the second case that broker has told that it knows of nothing committed there.
-func (l *diskLog) restarts(start, end int64) bool { return l.anew(l.checkpointed(), start, end) }
+// restarts tells whether the log, of which start..end are left, is being dropped as a whole to begin anew: further on, as that of a follower is whose leader begins behind its end, or at its end, where
+// the leader can tell nothing of what it has, or further back, as that of one is whose leader ends before its start. Its checkpoint says so first, and in the last case that broker has told that it
+// knows of nothing committed there. The last segment goes first; retention, which writes the same when it takes all but an empty one, leaves that.
+func (l *diskLog) restarts(start, end int64, last bool) bool {
+	at := l.checkpointed()
+	return (at != end || last) && l.anew(at, start, end)
+}
 
-// anew is restarts, with what the checkpoint says.
+// anew tells by what the checkpoint says whether whatever there is of the log is to go.
 func (l *diskLog) anew(at, start, end int64) bool {
-	return l.replicated && (at > end || at >= 0 && at < start && l.committed < start)
+	return l.replicated && (at > end || at == end && start < end || at >= 0 && at < start && l.committed < start)
 }
 
 // sink lowers the floor for a log that begins anew further back.

@@ -222,7 +222,7 @@ func (d *Disks) traced(b *brokerDisk, e *history.Event) {
 			l.sink(t.B)
 			l.since = e.At // answers of before tell nothing of it
 		}
-		if t.B > t.A {
+		if t.B > t.A || t.B == t.A && l.open {
 			l.restarted = t.B
 		}
 	case machine.LogCompacted:

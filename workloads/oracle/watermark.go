@@ -143,7 +143,7 @@ func (o *Watermarks) Observe(e *history.Event) {
 		w.behind, w.end = false, t.B
 	case machine.LogTruncated:
 		w.end = t.B
-		if t.B > t.A {
+		if t.B > t.A || t.B == t.A && w.open {
 			w.start, w.behind = t.B, true
 		}
 		w.start = min(w.start, t.B)
