@@ -154,12 +154,17 @@ func (n *Incarnations) show(e, plain *history.Event) {
 	}
 	for _, o := range n.observers {
 		switch {
-		case o.view == byName, o.view == byLog && e.Kind == history.Traced && strings.HasPrefix(e.Trace.Kind, "znode."):
+		case o.view == byName, o.view == byLog && e.Kind == history.Traced && ofNode(e.Trace.Kind):
 			o.Observe(plain)
 		default:
 			o.Observe(replaced)
 		}
 	}
+}
+
+// ofNode tells whether an event is of a node in the registry.
+func ofNode(k machine.Kind) bool {
+	return k == machine.ZnodeCreated || k == machine.ZnodeSet || k == machine.ZnodeDeleted
 }
 
 // learn takes note of topics that come and go, and of which a log is.
