@@ -124,7 +124,7 @@ func (s *sender) launch(f *flight) error {
 	if len(req.Topics) == 0 {
 		return notSent(errEncode)
 	}
-	p.m.Work(machine.Work{Requests: 1, Records: records, Copied: int64(size), Summed: int64(size), Packed: int64(packed), Codec: int8(p.cfg.Compression)})
+	p.m.Work(machine.Work{Requests: 1, Sent: records, Copied: int64(size), Summed: int64(size), Packed: int64(packed), Codec: int8(p.cfg.Compression)})
 	if p.m.Failpoint("fault/producer/send") {
 		return notSent(errMisfortune)
 	}

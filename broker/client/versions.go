@@ -52,47 +52,44 @@ var noID [16]byte
 func named(req kmsg.Request, resp kmsg.Response) {
 	switch resp := resp.(type) {
 	case *kmsg.ProduceResponse:
-		req := req.(*kmsg.ProduceRequest)
-		for i := range resp.Topics {
-			t := &resp.Topics[i]
-			for j := range req.Topics {
-				if resp.Version >= 13 && req.Topics[j].TopicID == t.TopicID {
-					t.Topic = req.Topics[j].Topic
-				}
-			}
+		if resp.Version >= 13 {
+			copyNames(resp.Topics, req.(*kmsg.ProduceRequest).Topics,
+				func(t *kmsg.ProduceResponseTopic) (*string, *[16]byte) { return &t.Topic, &t.TopicID },
+				func(t *kmsg.ProduceRequestTopic) (*string, *[16]byte) { return &t.Topic, &t.TopicID })
 		}
 	case *kmsg.FetchResponse:
-		req := req.(*kmsg.FetchRequest)
-		for i := range resp.Topics {
-			t := &resp.Topics[i]
-			for j := range req.Topics {
-				if resp.Version >= 13 && req.Topics[j].TopicID == t.TopicID {
-					t.Topic = req.Topics[j].Topic
-				}
-			}
+		if resp.Version >= 13 {
+			copyNames(resp.Topics, req.(*kmsg.FetchRequest).Topics,
+				func(t *kmsg.FetchResponseTopic) (*string, *[16]byte) { return &t.Topic, &t.TopicID },
+				func(t *kmsg.FetchRequestTopic) (*string, *[16]byte) { return &t.Topic, &t.TopicID })
 		}
 	case *kmsg.OffsetCommitResponse:
-		req := req.(*kmsg.OffsetCommitRequest)
-		for i := range resp.Topics {
-			t := &resp.Topics[i]
-			for j := range req.Topics {
-				if resp.Version >= 10 && req.Topics[j].TopicID == t.TopicID {
-					t.Topic = req.Topics[j].Topic
+		if resp.Version >= 10 {
+			copyNames(resp.Topics, req.(*kmsg.OffsetCommitRequest).Topics,
+				func(t *kmsg.OffsetCommitResponseTopic) (*string, *[16]byte) { return &t.Topic, &t.TopicID },
+				func(t *kmsg.OffsetCommitRequestTopic) (*string, *[16]byte) { return &t.Topic, &t.TopicID })
+		}
+	case *kmsg.OffsetFetchResponse:
+		if resp.Version >= 10 {
+			asked := req.(*kmsg.OffsetFetchRequest).Groups
+			for i := range resp.Groups {
+				for k := range asked {
+					copyNames(resp.Groups[i].Topics, asked[k].Topics,
+						func(t *kmsg.OffsetFetchResponseGroupTopic) (*string, *[16]byte) { return &t.Topic, &t.TopicID },
+						func(t *kmsg.OffsetFetchRequestGroupTopic) (*string, *[16]byte) { return &t.Topic, &t.TopicID })
 				}
 			}
 		}
-	case *kmsg.OffsetFetchResponse:
-		req := req.(*kmsg.OffsetFetchRequest)
-		for i := range resp.Groups {
-			for j := range resp.Groups[i].Topics {
-				t := &resp.Groups[i].Topics[j]
-				for k := range req.Groups {
-					for l := range req.Groups[k].Topics {
-						if q := &req.Groups[k].Topics[l]; resp.Version >= 10 && q.TopicID == t.TopicID {
-							t.Topic = q.Topic
-						}
-					}
-				}
+	}
+}
+
+// copyNames gives topics that were answered the names of those that were asked for, by their ids.
+func copyNames[A, Q any](answered []A, asked []Q, answer func(*A) (name *string, id *[16]byte), ask func(*Q) (name *string, id *[16]byte)) {
+	for i := range answered {
+		name, id := answer(&answered[i])
+		for j := range asked {
+			if n, asked := ask(&asked[j]); *asked == *id {
+				*name = *n
 			}
 		}
 	}

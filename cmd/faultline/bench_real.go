@@ -97,7 +97,7 @@ func (f *realFlags) run(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []u
 		origin.Machine = append(origin.Machine, bench.Pinned())
 	}
 	runs := []*measured.Run{measured.New(found, origin)}
-	var compared []bench.Compared
+	var compared []measured.Beside
 	if f.real && !cut {
 		predicted, err := f.measure(s, func(c *bench.Cell, seed uint64, stop func() bool) (*bench.Result, error) {
 			system, err := bench.SystemOf(c)
@@ -110,8 +110,8 @@ func (f *realFlags) run(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []u
 			return err
 		}
 		predicted.Arm, predicted.Profile = measured.Simulated, p.Name
-		compared = bench.Compare(predicted, found)
 		runs = append(runs, measured.New(predicted, measured.Origin{Build: origin.Build, Command: command, ProfileFile: string(p.Source())}))
+		compared = measured.Predicted(runs[0], runs[1])
 	}
 	if json {
 		for i := range compared {
@@ -196,25 +196,24 @@ type prediction struct {
 	Error     float64 `json:"error"` // of the prediction, as a share of what was measured
 }
 
-func predictionOf(s *bench.Suite, c *bench.Compared) prediction {
-	return prediction{s.Name, c.Series, c.Value, c.Metric, c.Unit, c.Predicted.Median, c.Measured.Median, c.Measured.Low, c.Measured.High, c.Error()}
+func predictionOf(s *bench.Suite, c *measured.Beside) prediction {
+	return prediction{s.Name, c.Series, c.Value, c.Metric, measured.Unit(c.Metric), c.Other, c.Ours.Median, c.Ours.Low, c.Ours.High, c.Error}
 }
 
-func printComparison(w io.Writer, s *bench.Suite, all []bench.Compared) error {
+func printComparison(w io.Writer, s *bench.Suite, all []measured.Beside) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(tw, "series\t%s\tquantity\tpredicted\tmeasured\tlow\thigh\terror\t\n", s.Sweep.Label)
 	for i := range all {
 		c := &all[i]
-		fmt.Fprintf(tw, "%s\t%s\t%s %s\t", c.Series, c.Value, c.Metric, c.Unit)
-		for _, v := range []float64{c.Predicted.Median, c.Measured.Median, c.Measured.Low, c.Measured.High} {
+		fmt.Fprintf(tw, "%s\t%s\t%s %s\t", c.Series, c.Value, c.Metric, measured.Unit(c.Metric))
+		for _, v := range []float64{c.Other, c.Ours.Median, c.Ours.Low, c.Ours.High} {
 			fmt.Fprintf(tw, "%s\t", humanize.Comma(int64(math.Round(v))))
 		}
-		fmt.Fprintf(tw, "%+.0f%%\t\n", 100*c.Error())
+		fmt.Fprintf(tw, "%+.0f%%\t\n", 100*c.Error)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	median, worst := bench.Errors(all)
-	_, err := fmt.Fprintf(w, "median error %.0f%%, worst %.0f%%\n", 100*median, 100*worst)
+	_, err := fmt.Fprintln(w, measured.Summary(all))
 	return err
 }

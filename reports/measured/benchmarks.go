@@ -47,7 +47,7 @@ func (r *Run) WriteBenchmarks(w io.Writer) error {
 
 // benchmarkUnit names a metric as benchstat likes it, and what its figures are to be multiplied with.
 func benchmarkUnit(metric string) (string, float64) {
-	switch unit(metric) {
+	switch Unit(metric) {
 	case "us":
 		return strings.TrimPrefix(metric, "latency-") + "-ns", 1000
 	case "s":
@@ -61,7 +61,7 @@ func benchmarkUnit(metric string) (string, float64) {
 }
 
 // higherIsBetter tells rates from times and losses.
-func higherIsBetter(metric string) bool { return strings.HasSuffix(unit(metric), "/s") }
+func higherIsBetter(metric string) bool { return strings.HasSuffix(Unit(metric), "/s") }
 
 // camel is a suite's name as a benchmark's: producer-batch becomes ProducerBatch.
 func camel(name string) string {

@@ -1,8 +1,10 @@
 package measured
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"faultline/workloads/bench"
 )
@@ -75,6 +77,21 @@ func Errors(all []Beside, metric string) (median, worst float64, n int) {
 	}
 	f := bench.FigureOf(off)
 	return f.Median, f.High, len(off)
+}
+
+// Summary says how far a prediction is off, metric by metric.
+func Summary(all []Beside) string {
+	var notes, done []string
+	for _, b := range all {
+		if slices.Contains(done, b.Metric) {
+			continue
+		}
+		done = append(done, b.Metric)
+		if median, worst, n := Errors(all, b.Metric); n > 0 {
+			notes = append(notes, fmt.Sprintf("%s: median error %.1f %%, worst %.1f %% of %d figures", called(b.Metric), median*100, worst*100, n))
+		}
+	}
+	return strings.Join(notes, "; ")
 }
 
 // FromOthers puts what others published beside a run.

@@ -127,7 +127,7 @@ func (c *Comparison) add(a, b *Run, rule Rule) {
 				}
 				f, g := bench.FigureOf(old), bench.FigureOf(now)
 				ch := Change{
-					Suite: b.Suite, Arm: b.Arm, Series: s.Name, Value: p.Value, Metric: m, Unit: unit(m), Repetitions: [2]int{len(old), len(now)},
+					Suite: b.Suite, Arm: b.Arm, Series: s.Name, Value: p.Value, Metric: m, Unit: Unit(m), Repetitions: [2]int{len(old), len(now)},
 					Before: f.Median, BeforeLow: f.Low, BeforeHigh: f.High, After: g.Median, AfterLow: g.Low, AfterHigh: g.High,
 				}
 				if f.Median != 0 {

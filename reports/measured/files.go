@@ -151,7 +151,7 @@ func (r *Run) WriteCSV(w io.Writer) error {
 			for _, rep := range s.Points[k].Repetitions {
 				for _, m := range metrics {
 					if v, ok := rep.Figures[m]; ok {
-						rows = append(rows, []string{r.Suite, r.Arm, r.Profile, s.Name, s.System, s.Guarantee, s.Points[k].Value, strconv.FormatUint(rep.Seed, 10), m, unit(m), strconv.FormatFloat(v, 'f', -1, 64)})
+						rows = append(rows, []string{r.Suite, r.Arm, r.Profile, s.Name, s.System, s.Guarantee, s.Points[k].Value, strconv.FormatUint(rep.Seed, 10), m, Unit(m), strconv.FormatFloat(v, 'f', -1, 64)})
 					}
 				}
 			}

@@ -237,13 +237,7 @@ func predictedTable(real, sim *Run) comparison {
 	for _, b := range all {
 		c.Table.Rows = append(c.Table.Rows, []cell{text(b.Series), number(b.Value), text(headed(b.Metric)), number(Shown(b.Metric, b.Other)), figureCell(b.Metric, b.Ours, true), number(percent(b.Error))})
 	}
-	var notes []string
-	for _, m := range real.drawnMetrics() {
-		if median, worst, n := Errors(all, m); n > 0 {
-			notes = append(notes, fmt.Sprintf("%s: median error %.1f %%, worst %.1f %% of %d figures", called(m), median*100, worst*100, n))
-		}
-	}
-	c.Note = strings.Join(notes, "; ") + ". Profile of the prediction: " + sim.Profile + "."
+	c.Note = Summary(all) + ". Profile of the prediction: " + sim.Profile + "."
 	return c
 }
 

@@ -33,7 +33,7 @@ func called(metric string) string {
 
 // scaled is the unit in which a metric is drawn, and what its figures are to be multiplied with.
 func scaled(metric string) (string, float64) {
-	switch u := unit(metric); u {
+	switch u := Unit(metric); u {
 	case "us":
 		return "s", 1e-6
 	default:
@@ -181,7 +181,7 @@ func (d Drawing) axis() picture.Axis {
 	metric := d.metrics()[0]
 	u, _ := scaled(metric)
 	name := called(d.Y)
-	return picture.Axis{Name: name, Unit: u, Log: d.Scale == "log" || d.Scale == "auto" && unit(metric) == "us"}
+	return picture.Axis{Name: name, Unit: u, Log: d.Scale == "log" || d.Scale == "auto" && Unit(metric) == "us"}
 }
 
 // sweepUnit is the unit of the swept values; none when they have theirs themselves.

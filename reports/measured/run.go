@@ -237,8 +237,8 @@ func (r *Run) measured() []string {
 	return names
 }
 
-// unit of a metric.
-func unit(metric string) string {
+// Unit is that of a metric.
+func Unit(metric string) string {
 	for _, m := range bench.Metrics {
 		if m.Name == metric {
 			return m.Unit

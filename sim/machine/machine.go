@@ -120,7 +120,9 @@ type Cond interface {
 // Work counts things whose CPU cost the hardware profile knows.
 type Work struct {
 	Requests int   // protocol requests handled, either side
-	Records  int   // records encoded, decoded or handed over
+	Sent     int   // records that a producer took and encoded
+	Records  int   // records that a server looked at
+	Received int   // records that a consumer decoded and handed over
 	Copied   int64 // bytes moved by the CPU
 	Summed   int64 // bytes checksummed
 	Syscalls int   // system calls

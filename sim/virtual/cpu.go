@@ -10,7 +10,9 @@ import (
 type CPU struct {
 	Cores   int           // default 4
 	Request time.Duration // per protocol request
-	Record  time.Duration // per record
+	Send    time.Duration // per record that a producer takes and encodes
+	Record  time.Duration // per record that a server looks at
+	Receive time.Duration // per record that a consumer decodes and hands over
 	Syscall time.Duration // per system call
 	Copy    int64         // bytes copied per second
 	Sum     int64         // bytes checksummed per second
@@ -20,7 +22,7 @@ type CPU struct {
 
 // cost is the time of one core for the work.
 func (c *CPU) cost(w machine.Work) time.Duration {
-	d := time.Duration(w.Requests)*c.Request + time.Duration(w.Records)*c.Record + time.Duration(w.Syscalls)*c.Syscall
+	d := time.Duration(w.Requests)*c.Request + time.Duration(w.Sent)*c.Send + time.Duration(w.Records)*c.Record + time.Duration(w.Received)*c.Receive + time.Duration(w.Syscalls)*c.Syscall
 	if c.Copy > 0 {
 		d += time.Duration(w.Copied * int64(time.Second) / c.Copy)
 	}

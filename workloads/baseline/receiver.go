@@ -105,7 +105,7 @@ func (r *Receiver) receive(l *link) error {
 		}
 		msg := Message{Queue: int32(body.u32())}
 		n := body.count(deliverHead)
-		r.m.Work(machine.Work{Records: n, Copied: int64(len(body.rest))})
+		r.m.Work(machine.Work{Received: n, Copied: int64(len(body.rest))})
 		for range n {
 			msg.ID, msg.Again = body.u64(), body.u8()&redelivered != 0
 			if msg.Value = body.take(body.u32()); body.err != nil {

@@ -184,8 +184,8 @@ func (k *Calibration) processor(string) error {
 func (k *Calibration) codecs() error {
 	var plain []byte
 	values := (&drive{cell: visitsCell()}).values(0)
-	for len(plain) < 64<<10 {
-		plain = append(plain, values[len(plain)%len(values)]...)
+	for i := 0; len(plain) < 64<<10; i++ { // each message once, as in a batch
+		plain = append(plain, values[i]...)
 	}
 	for _, way := range []string{"compress", "decompress"} {
 		k.lines = append(k.lines, "  "+way+":")
@@ -224,7 +224,7 @@ series:
   - {name: small batches, set: [topology.producers.0.batch_records=1, topology.producers.0.batch=16KiB, topology.producers.0.buffer=256KiB]}
   - {name: large batches, set: [topology.producers.0.batch_records=500]}
   - name: consumer
-    set: [load.rate=1/s, load.retained=128MiB, "topology.groups.0.name=readers", topology.groups.0.consumers=1, topology.groups.0.fetch_bytes=1MiB, topology.groups.0.queue=100000]
+    set: [load.rate=1/s, load.retained=512MiB, "topology.groups.0.name=readers", topology.groups.0.consumers=1, topology.groups.0.fetch_bytes=1MiB, topology.groups.0.queue=100000]
 `
 
 func visitsCell() *Cell {
@@ -257,7 +257,8 @@ func (c *counting) Work(w machine.Work) {
 	defer c.u.mu.Unlock()
 	t := &c.u.work
 	t.Requests += w.Requests
-	t.Records += w.Records
+	t.Sent += w.Sent
+	t.Received += w.Received
 	t.Syscalls += w.Syscalls
 	t.Copied += w.Copied
 	t.Summed += w.Summed
@@ -270,13 +271,13 @@ func (k *Calibration) rest(u *usage) float64 {
 }
 
 // paths measures what requests and records cost the clients: their CPU time in runs of a producer with small and with large batches, and of a consumer, divided by the work that they did. Servers
-// are in processes of their own, whose time does not count.
+// are in processes of their own, whose time does not count; what they do with a record is measured by itself.
 func (k *Calibration) paths() error {
 	s, err := ParseSuite("calibrate.yaml", []byte(pathSuite))
 	if err != nil {
 		return err
 	}
-	var requests, records []float64
+	var requests, sent, received []float64
 	for i := range 3 {
 		var of [3]*usage
 		for n := range s.Series {
@@ -292,20 +293,50 @@ func (k *Calibration) paths() error {
 			of[n] = h.used
 		}
 		small, large, consumer := of[0], of[1], of[2]
-		// request*small.Requests + record*small.Records = rest(small), and alike for large.
-		a, b, p := float64(small.work.Requests), float64(small.work.Records), k.rest(small)
-		c, d, q := float64(large.work.Requests), float64(large.work.Records), k.rest(large)
+		// request*small.Requests + send*small.Sent = rest(small), and alike for large.
+		a, b, p := float64(small.work.Requests), float64(small.work.Sent), k.rest(small)
+		c, d, q := float64(large.work.Requests), float64(large.work.Sent), k.rest(large)
 		request := (p*d - q*b) / (a*d - b*c)
-		sent := (q - request*c) / d
-		received := (k.rest(consumer) - request*float64(consumer.work.Requests)) / float64(consumer.work.Records)
 		requests = append(requests, request)
-		records = append(records, (sent+received)/2)
-		k.Said("cpu.record", nanoseconds(sent)+" sent, "+nanoseconds(received)+" received", "CPU time of a producer and of a consumer")
+		sent = append(sent, (q-request*c)/d)
+		received = append(received, (k.rest(consumer)-request*float64(consumer.work.Requests))/float64(consumer.work.Received))
 	}
 	if err := k.note("cpu.request", "CPU time of a producer whose batches are single records, without that of the records, of copies and of system calls", nanoseconds, requests); err != nil {
 		return err
 	}
-	return k.note("cpu.record", "CPU time of a producer with large batches and of a consumer, their mean, without copies, checksums and requests", nanoseconds, records)
+	if err := k.note("cpu.send", "CPU time of a producer with large batches, without that of requests, copies, checksums and system calls", nanoseconds, sent); err != nil {
+		return err
+	}
+	if err := k.record(); err != nil {
+		return err
+	}
+	return k.note("cpu.receive", "CPU time of a consumer that reads what is there, without that of requests, copies, checksums and system calls", nanoseconds, received)
+}
+
+// record measures how a server looks at a record.
+func (k *Calibration) record() error {
+	const records = 500
+	values := (&drive{cell: visitsCell()}).values(0)
+	var b record.Builder
+	b.Reset(record.None)
+	for i := range records {
+		b.Add(int64(i), nil, values[i%len(values)], nil)
+	}
+	data, err := b.Finish()
+	if err != nil {
+		return err
+	}
+	var v record.Validator
+	return k.take("cpu.record", "a server's check of a batch of 500, without its checksum", nanoseconds, func() (float64, error) {
+		ns, err := costs(func() error {
+			batch, _, err := record.Next(data)
+			if err != nil {
+				return err
+			}
+			return v.Validate(&batch)
+		})
+		return (ns - float64(len(data))*1e9/k.spent["cpu.sum"]) / records, err
+	})
 }
 
 // spreadOf is the median of samples with the lowest and the highest.

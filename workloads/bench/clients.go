@@ -2,6 +2,7 @@ package bench
 
 import (
 	"encoding/binary"
+	"fmt"
 	"time"
 
 	"faultline/sim"
@@ -19,6 +20,15 @@ type drive struct {
 	since func() time.Duration
 	over  time.Duration // the load ends then
 	seed  uint64
+}
+
+// result is what was measured.
+func (d *drive) result() (*Result, error) {
+	r := d.meter.Result()
+	if d.meter.early() {
+		return nil, fmt.Errorf("%s at %s: what was there before the load, %v, was received while it warmed up; load.retained: more of it, or a shorter warm-up", d.cell.Series.Name, d.cell.Value, d.cell.Load.Retained)
+	}
+	return r, nil
 }
 
 // program is what a client's machine runs; nil for a server that keeps the scenario's program.

@@ -16,8 +16,7 @@ import (
 // Faultline is the system itself. addrs says where its servers are.
 func Faultline(addrs func(c *Cell) deploy.Addresses) *System {
 	return &System{
-		Name:      "faultline",
-		Guarantee: "at least once",
+		Name: "faultline",
 		Fill: func(m machine.Machine, c *Cell, bytes int64, stop func() bool) error {
 			return fill(m, c, addrs(c).Brokers, bytes, stop)
 		},

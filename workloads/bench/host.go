@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -378,7 +379,7 @@ func (x *hosted) drive(seed uint64) (*Result, error) {
 	if x.h.used != nil {
 		x.h.used.cpu = cpuTime() - spent
 	}
-	return d.meter.Result(), nil
+	return d.result()
 }
 
 // retain has the system keep bytes from before the load, and forget them from the page cache if the load says so.
@@ -400,6 +401,7 @@ func (x *hosted) retain() error {
 	case err = <-done:
 	case err = <-x.troubles:
 	}
+	debug.FreeOSMemory() // what the filler left is not to be given back while the clients run
 	if err != nil || x.cell.Load.Cached.V() == "yes" {
 		return err
 	}

@@ -40,7 +40,7 @@ func Kafka(c *Cell, brokers []string) *System {
 	}
 	base := Faultline(func(*Cell) deploy.Addresses { return deploy.Addresses{Brokers: brokers} })
 	return &System{
-		Name: "kafka", Guarantee: base.Guarantee,
+		Name: "kafka", Guarantee: promise(c),
 		Outside: func(*Cell) (func(), error) {
 			m, err := host.New(host.Options{Name: "admin", Hosts: map[string]string{}, OnExit: func(error) {}})
 			if err != nil {

@@ -13,6 +13,8 @@ type Meter struct {
 	from, to time.Duration // of the window, counted from the start of the load
 	step     time.Duration // of the time line; 0: none
 	result   Result
+	kept     int64         // messages received in the window that were there before the load
+	lastKept time.Duration // when the last such message was received
 }
 
 // Result is what one run measured.
@@ -22,7 +24,8 @@ type Result struct {
 	SentBytes     int64
 	Received      int64
 	ReceivedBytes int64
-	Refused       int64 // messages that were surely or perhaps not taken, in the whole run
+	Drained       time.Duration // how far into the window all that was there before the load was received and next to nothing came after it; 0: it lasted
+	Refused       int64         // messages that were surely or perhaps not taken, in the whole run
 	// Latency is from the moment at which a message was due, whether its client was ready or not, to the moment at which it was received, in microseconds.
 	Latency  *hdrhistogram.Histogram
 	TimeLine []Step
@@ -49,6 +52,9 @@ const (
 	stepDigits     = 2
 )
 
+// drainedRest is the share of messages, and of the window, that is too little to count as a load: a hundredth.
+const drainedRest = 100
+
 // NewMeter counts between two moments after the start of the load.
 func NewMeter(from, to, step time.Duration) *Meter {
 	return &Meter{from: from, to: to, step: step, result: Result{Window: to - from, Latency: hdrhistogram.New(1, longestLatency, latencyDigits)}}
@@ -58,7 +64,18 @@ func NewMeter(from, to, step time.Duration) *Meter {
 func (m *Meter) Result() *Result {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return &m.result
+	r := &m.result
+	if few := r.Received - m.kept; m.kept > 0 && few*drainedRest < m.kept && m.lastKept < m.to-r.Window/drainedRest {
+		r.Drained = m.lastKept - m.from
+	}
+	return r
+}
+
+// early says that all that was there before the load was received before the window, and next to nothing in it.
+func (m *Meter) early() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lastKept > 0 && m.kept == 0 && m.result.Received < drainedRest
 }
 
 // at finds the step of a time line; one that the load does not fill is left out, it would look like a dip. The lock is held.
@@ -105,6 +122,12 @@ func (m *Meter) received(now, due time.Duration, bytes int) {
 		m.result.ReceivedBytes += int64(bytes)
 	}
 	took := min(max((now-due).Microseconds(), 1), longestLatency)
+	if due < 0 {
+		m.lastKept = max(m.lastKept, now)
+		if in {
+			m.kept++
+		}
+	}
 	if in && due >= 0 {
 		_ = m.result.Latency.RecordValue(took)
 	}

@@ -47,6 +47,10 @@ const RecoveredShare = 0.9
 // Metric is one quantity of a run; false: it was not measured.
 func (r *Result) Metric(name string) (float64, bool) {
 	seconds := r.Window.Seconds()
+	receiving := seconds
+	if r.Drained > 0 {
+		receiving = r.Drained.Seconds()
+	}
 	quantile := func(q float64) (float64, bool) {
 		return float64(r.Latency.ValueAtQuantile(q)), r.Latency.TotalCount() > 0
 	}
@@ -56,9 +60,9 @@ func (r *Result) Metric(name string) (float64, bool) {
 	case "sent-bytes":
 		return float64(r.SentBytes) / seconds, r.Sent > 0
 	case "received":
-		return float64(r.Received) / seconds, r.Received > 0
+		return float64(r.Received) / receiving, r.Received > 0
 	case "received-bytes":
-		return float64(r.ReceivedBytes) / seconds, r.Received > 0
+		return float64(r.ReceivedBytes) / receiving, r.Received > 0
 	case "latency-p50":
 		return quantile(50)
 	case "latency-p90":

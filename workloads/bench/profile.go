@@ -30,7 +30,9 @@ type Profile struct {
 	CPU   struct {
 		Cores   int                 `yaml:"cores"`
 		Request quantity.Durations  `yaml:"request"` // per protocol request
-		Record  quantity.Durations  `yaml:"record"`  // per record
+		Send    quantity.Durations  `yaml:"send"`    // per record that a producer takes and encodes
+		Record  quantity.Durations  `yaml:"record"`  // per record that a server looks at
+		Receive quantity.Durations  `yaml:"receive"` // per record that a consumer decodes and hands over
 		Syscall quantity.Durations  `yaml:"syscall"` // per system call
 		Copy    quantity.Bandwidths `yaml:"copy"`    // bytes copied
 		Sum     quantity.Bandwidths `yaml:"sum"`     // bytes checksummed
@@ -132,7 +134,7 @@ func (p *Profile) Validate() error {
 		of     quantity.Durations
 		ranged bool
 	}{
-		{"cpu.request", p.CPU.Request, false}, {"cpu.record", p.CPU.Record, false}, {"cpu.syscall", p.CPU.Syscall, false}, {"disk.seek", p.Disk.Seek, false}, {"disk.flush", p.Disk.Flush, false},
+		{"cpu.request", p.CPU.Request, false}, {"cpu.send", p.CPU.Send, false}, {"cpu.record", p.CPU.Record, false}, {"cpu.receive", p.CPU.Receive, false}, {"cpu.syscall", p.CPU.Syscall, false}, {"disk.seek", p.Disk.Seek, false}, {"disk.flush", p.Disk.Flush, false},
 		{"network.packet", p.Network.Packet, false}, {"network.latency", p.Network.Latency, true},
 	} {
 		if err := f.of.Within("0s", "1m"); err != nil {
@@ -174,7 +176,7 @@ func (p *Profile) Validate() error {
 func (p *Profile) Hardware() virtual.Config {
 	return virtual.Config{
 		CPU: virtual.CPU{
-			Cores: p.CPU.Cores, Request: p.CPU.Request.V().D(), Record: p.CPU.Record.V().D(), Syscall: p.CPU.Syscall.V().D(),
+			Cores: p.CPU.Cores, Request: p.CPU.Request.V().D(), Send: p.CPU.Send.V().D(), Record: p.CPU.Record.V().D(), Receive: p.CPU.Receive.V().D(), Syscall: p.CPU.Syscall.V().D(),
 			Copy: int64(p.CPU.Copy.V()), Sum: int64(p.CPU.Sum.V()),
 			Pack: p.CPU.Compress.numbered(), Inflate: p.CPU.Decompress.numbered(),
 		},

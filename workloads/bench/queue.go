@@ -31,20 +31,40 @@ type QueueSettings struct {
 // SystemOf is the system that a series names, on the machines of the scenario.
 func SystemOf(c *Cell) (*System, error) {
 	where := func(c *Cell) deploy.Addresses { return deploy.Machines(c.Scenario.Machines(0)) }
+	var s *System
 	switch c.Series.System {
 	case "faultline":
-		return Faultline(where), nil
+		s = Faultline(where)
 	case "queue":
-		return Queue(where), nil
+		s = Queue(where)
+	default:
+		return nil, fmt.Errorf("series %q: no system is named %q; these are simulated: faultline, queue", c.Series.Name, c.Series.System)
 	}
-	return nil, fmt.Errorf("series %q: no system is named %q; these are simulated: faultline, queue", c.Series.Name, c.Series.System)
+	s.Guarantee = promise(c)
+	return s, nil
+}
+
+// promise is what a cell's producers may count on: that of the weakest acknowledgement that one of them waits for.
+func promise(c *Cell) string {
+	weakest := "all"
+	for i := range c.Scenario.Topology.Producers {
+		if a := c.Scenario.Topology.Producers[i].Acks.V(); a == "0" || a == "1" && weakest == "all" {
+			weakest = a
+		}
+	}
+	switch weakest {
+	case "0":
+		return "at most once"
+	case "1":
+		return "at least once, not synced"
+	}
+	return "at least once, synced or replicated"
 }
 
 // Queue is the baseline: a queue that pushes messages and keeps the state of each. addrs says where its servers are; each has messages of its own.
 func Queue(addrs func(c *Cell) deploy.Addresses) *System {
 	return &System{
-		Name:      "queue",
-		Guarantee: "at least once",
+		Name: "queue",
 		Serve: func(c *Cell, role string, _ int) func(m machine.Machine) error {
 			if role == "broker" {
 				return c.serveQueue

@@ -44,3 +44,20 @@ func TestQueueSuitesSayWhatTheQueueHasNot(t *testing.T) {
 	_, err := ParseSuite("x.yaml", []byte(strings.Replace(small, "values: [1]", "values: [3]", 1)+"series: [{name: queue, system: queue, set: [topology.topics.0.replicas=3]}]\n"))
 	require.ErrorContains(t, err, "the queue does not replicate")
 }
+
+// What a system promises goes by the acknowledgement that its producers wait for.
+func TestPromise(t *testing.T) {
+	for acks, want := range map[string]string{
+		"0": "at most once", "1": "at least once, not synced", "all": "at least once, synced or replicated",
+	} {
+		for _, system := range []string{"faultline", "queue"} {
+			s, err := ParseSuite("x.yaml", []byte("name: x\ntopology: {producers: [{acks: all}, {acks: "+acks+"}]}\nsweep: {setting: topology.brokers, values: [1]}\nseries: [{name: a, system: "+system+"}]\n"))
+			require.NoError(t, err)
+			c, err := s.Cell(&s.Series[0], "1")
+			require.NoError(t, err)
+			got, err := SystemOf(c)
+			require.NoError(t, err)
+			require.Equal(t, want, got.Guarantee)
+		}
+	}
+}

@@ -50,7 +50,10 @@ func Simulate(c *Cell, s *System, p *Profile, seed uint64, stop func() bool) (*R
 	case len(res.Violations) > 0:
 		return nil, fmt.Errorf("%s at %s, seed %d: %s", c.Series.Name, c.Value, seed, res.Violations[0])
 	}
-	out := d.meter.Result()
+	out, err := d.result()
+	if err != nil {
+		return nil, err
+	}
 	out.Bands = bands.list(began, over)
 	return out, nil
 }

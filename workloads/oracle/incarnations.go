@@ -316,28 +316,18 @@ func (n *Incarnations) used(name string) bool {
 // call gives the topics in a request and its answer the names that they go by.
 func (n *Incarnations) call(c *history.KafkaCall) *history.KafkaCall {
 	out := *c
-	topic := func(name string, id [16]byte) string { return n.Of(name, int64(binary.BigEndian.Uint64(id[:]))) }
 	switch req := c.Req.(type) {
 	case *kmsg.ProduceRequest:
 		r := *req
-		r.Topics = slices.Clone(req.Topics)
-		for i := range r.Topics {
-			r.Topics[i].Topic = topic(r.Topics[i].Topic, r.Topics[i].TopicID)
-		}
+		r.Topics = named(n, req.Topics, func(t *kmsg.ProduceRequestTopic) (*string, [16]byte) { return &t.Topic, t.TopicID })
 		out.Req = &r
 	case *kmsg.FetchRequest:
 		r := *req
-		r.Topics = slices.Clone(req.Topics)
-		for i := range r.Topics {
-			r.Topics[i].Topic = topic(r.Topics[i].Topic, r.Topics[i].TopicID)
-		}
+		r.Topics = named(n, req.Topics, func(t *kmsg.FetchRequestTopic) (*string, [16]byte) { return &t.Topic, t.TopicID })
 		out.Req = &r
 	case *kmsg.OffsetCommitRequest:
 		r := *req
-		r.Topics = slices.Clone(req.Topics)
-		for i := range r.Topics {
-			r.Topics[i].Topic = topic(r.Topics[i].Topic, r.Topics[i].TopicID)
-		}
+		r.Topics = named(n, req.Topics, func(t *kmsg.OffsetCommitRequestTopic) (*string, [16]byte) { return &t.Topic, t.TopicID })
 		out.Req = &r
 	case *kmsg.ListOffsetsRequest:
 		r := *req
@@ -347,34 +337,22 @@ func (n *Incarnations) call(c *history.KafkaCall) *history.KafkaCall {
 	switch resp := c.Resp.(type) {
 	case *kmsg.ProduceResponse:
 		r := *resp
-		r.Topics = slices.Clone(resp.Topics)
-		for i := range r.Topics {
-			r.Topics[i].Topic = topic(r.Topics[i].Topic, r.Topics[i].TopicID)
-		}
+		r.Topics = named(n, resp.Topics, func(t *kmsg.ProduceResponseTopic) (*string, [16]byte) { return &t.Topic, t.TopicID })
 		out.Resp = &r
 	case *kmsg.FetchResponse:
 		r := *resp
-		r.Topics = slices.Clone(resp.Topics)
-		for i := range r.Topics {
-			r.Topics[i].Topic = topic(r.Topics[i].Topic, r.Topics[i].TopicID)
-		}
+		r.Topics = named(n, resp.Topics, func(t *kmsg.FetchResponseTopic) (*string, [16]byte) { return &t.Topic, t.TopicID })
 		out.Resp = &r
 	case *kmsg.OffsetCommitResponse:
 		r := *resp
-		r.Topics = slices.Clone(resp.Topics)
-		for i := range r.Topics {
-			r.Topics[i].Topic = topic(r.Topics[i].Topic, r.Topics[i].TopicID)
-		}
+		r.Topics = named(n, resp.Topics, func(t *kmsg.OffsetCommitResponseTopic) (*string, [16]byte) { return &t.Topic, t.TopicID })
 		out.Resp = &r
 	case *kmsg.OffsetFetchResponse:
 		r := *resp
 		r.Groups = slices.Clone(resp.Groups)
 		for i := range r.Groups {
 			g := &r.Groups[i]
-			g.Topics = slices.Clone(g.Topics)
-			for j := range g.Topics {
-				g.Topics[j].Topic = topic(g.Topics[j].Topic, g.Topics[j].TopicID)
-			}
+			g.Topics = named(n, g.Topics, func(t *kmsg.OffsetFetchResponseGroupTopic) (*string, [16]byte) { return &t.Topic, t.TopicID })
 		}
 		out.Resp = &r
 	case *kmsg.ListOffsetsResponse:
@@ -383,4 +361,14 @@ func (n *Incarnations) call(c *history.KafkaCall) *history.KafkaCall {
 		out.Resp = &r
 	}
 	return &out
+}
+
+// named is a copy of a list of topics with the names that they go by; of finds the name and the id in one.
+func named[T any](n *Incarnations, topics []T, of func(*T) (name *string, id [16]byte)) []T {
+	out := slices.Clone(topics)
+	for i := range out {
+		name, id := of(&out[i])
+		*name = n.Of(*name, int64(binary.BigEndian.Uint64(id[:])))
+	}
+	return out
 }

@@ -146,7 +146,7 @@ var taskTests = []test{
 	}},
 	{name: "work, traces, failpoints and marks return", body: func(t *T, m, _ machine.Machine) {
 		m.Work(machine.Work{})
-		m.Work(machine.Work{Requests: 1, Records: 2, Copied: 3, Summed: 4, Syscalls: 5})
+		m.Work(machine.Work{Requests: 1, Sent: 1, Records: 2, Received: 3, Copied: 3, Summed: 4, Syscalls: 5})
 		m.Trace(machine.Event{Kind: machine.BrokerUp, A: 1})
 		_ = m.Tracing()
 		require.False(t, m.Failpoint("fault/conformance/none"), "nobody switched it on")

@@ -22,7 +22,7 @@ func jetStream(x *run) (*bench.System, error) {
 		return nc, nil
 	}
 	return &bench.System{
-		Name: "nats", Guarantee: "at least once (acknowledged by server and consumers, written to disk without waiting for it)",
+		Name: "nats", Guarantee: "at least once, not synced",
 		Outside: func(*bench.Cell) (func(), error) {
 			nc, err := connect()
 			if err != nil {

@@ -1,4 +1,4 @@
-// Package peers drives messaging systems of others as a bench does this one, each by a library that its users take: RabbitMQ, Redis (lists and streams), NATS JetStream and ZeroMQ, which has no
+// Package peers drives messaging systems of others as a bench does this one, each by a library that its users take, or by its text protocol: RabbitMQ, ActiveMQ, Redis (lists and streams), NATS JetStream and ZeroMQ, which has no
 // broker. They exist on real machines only.
 //
 // What a suite says of producers is kept to as far as a system has it: batch_records messages go out together, and in_flight such batches may be unanswered. Every group gets every message, as
@@ -23,7 +23,7 @@ import (
 type driver func(x *run) (*bench.System, error)
 
 var drivers = map[string]driver{
-	"amqp": rabbitMQ, "redis-list": redisLists, "redis-stream": redisStreams, "nats": jetStream, "zmq": zeroMQ,
+	"amqp": rabbitMQ, "stomp": activeMQ, "redis-list": redisLists, "redis-stream": redisStreams, "nats": jetStream, "zmq": zeroMQ,
 }
 
 // Schemes are the kinds of addresses that Open takes, sorted.
@@ -36,7 +36,7 @@ func Schemes() []string {
 	return list
 }
 
-// Open is the system at an address: amqp://USER:PASSWORD@HOST:PORT, redis-list://HOST:PORT, redis-stream://HOST:PORT, nats://HOST:PORT or zmq://HOST.
+// Open is the system at an address: amqp://USER:PASSWORD@HOST:PORT, stomp://HOST:PORT, redis-list://HOST:PORT, redis-stream://HOST:PORT, nats://HOST:PORT or zmq://HOST.
 func Open(c *bench.Cell, address string) (*bench.System, error) {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -108,10 +108,24 @@ func TestJetStream(t *testing.T) {
 func TestRabbitMQ(t *testing.T) {
 	port, dist := freePort(t), freePort(t)
 	home := t.TempDir()
-	server(t, "rabbitmq-server", port, func(dir string) []string { return nil },
+	server(t, "/usr/lib/rabbitmq/bin/rabbitmq-server", port, func(dir string) []string { return nil },
 		"ERL_EPMD_ADDRESS=127.0.0.1", "RABBITMQ_NODE_IP_ADDRESS=127.0.0.1", fmt.Sprint("RABBITMQ_NODE_PORT=", port), fmt.Sprint("RABBITMQ_DIST_PORT=", dist),
 		fmt.Sprint("RABBITMQ_NODENAME=bench", port, "@localhost"), "RABBITMQ_MNESIA_BASE="+home, "RABBITMQ_LOG_BASE="+home, "HOME="+home)
 	drive(t, fmt.Sprintf("amqp://guest:guest@127.0.0.1:%d", port))
+}
+
+func TestActiveMQ(t *testing.T) {
+	jar := "/usr/share/activemq/bin/activemq.jar"
+	if _, err := os.Stat(jar); err != nil {
+		missing = append(missing, "activemq")
+		t.Skipf("missing server %d: %v", len(missing), err)
+	}
+	port := freePort(t)
+	server(t, "java", port, func(dir string) []string {
+		return []string{"-Dactivemq.home=/usr/share/activemq", "-Dactivemq.base=" + dir, "-Dactivemq.data=" + dir, "-jar", jar, "start",
+			fmt.Sprintf("broker:(stomp://127.0.0.1:%d)?dataDirectory=%s&useJmx=false", port, dir)}
+	})
+	drive(t, fmt.Sprintf("stomp://127.0.0.1:%d", port))
 }
 
 func TestZeroMQ(t *testing.T) { drive(t, "zmq://127.0.0.1") }
@@ -119,6 +133,6 @@ func TestZeroMQ(t *testing.T) { drive(t, "zmq://127.0.0.1") }
 func TestOpenSaysWhatItTakes(t *testing.T) {
 	for _, address := range []string{"ibm-mq://127.0.0.1:1414", "redis://127.0.0.1:6379", "nats://"} {
 		_, err := Open(&bench.Cell{}, address)
-		require.ErrorContains(t, err, "allowed is SCHEME://HOST:PORT with one of amqp, nats, redis-list, redis-stream, zmq")
+		require.ErrorContains(t, err, "allowed is SCHEME://HOST:PORT with one of amqp, nats, redis-list, redis-stream, stomp, zmq")
 	}
 }

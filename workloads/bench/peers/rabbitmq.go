@@ -26,7 +26,7 @@ func rabbitMQ(x *run) (*bench.System, error) {
 		return conn, ch, nil
 	}
 	return &bench.System{
-		Name: "rabbitmq", Guarantee: "at least once (durable queue, confirmed from disk, acknowledged by consumers)",
+		Name: "rabbitmq", Guarantee: "at least once, synced",
 		Outside: func(*bench.Cell) (func(), error) {
 			conn, ch, err := open()
 			if err != nil {

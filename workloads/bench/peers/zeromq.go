@@ -15,7 +15,7 @@ import (
 func zeroMQ(x *run) (*bench.System, error) {
 	z := &zero{x: x, listening: map[string][]*zeroReceiver{}}
 	return &bench.System{
-		Name: "zeromq", Guarantee: "at most once (no broker, nothing is kept)",
+		Name: "zeromq", Guarantee: "at most once, no broker",
 		Outside: z.listen,
 		Send: func(m machine.Machine, _ *bench.Cell, _ int, told func(error)) (bench.Sender, error) {
 			s := &zeroSender{told: told}
