@@ -20,7 +20,7 @@ type Cluster struct {
 	started map[string]time.Duration // machine -> start of its process
 	parts   map[place]*replicas
 	order   []*replicas
-	near    [64]named // by the end of the subject: the partition looked up last
+	near    [64]subject // by the end of the subject: the partition looked up last
 
 	onDecided []func(e *history.Event, p *replicas, was, now *PartitionState) // the registry has another state; was nil: the first
 	onBegan   []func(e *history.Event, p *replicas)                           // a leader begins, unless the partition is freed
@@ -46,10 +46,10 @@ type replicas struct {
 	unclean int    // elections so far that may have lost records
 }
 
-// named is a partition and what events call it.
-type named struct {
-	subject string
-	p       *replicas
+// subject is a partition and what events call it.
+type subject struct {
+	name string
+	p    *replicas
 }
 
 // NewCluster follows no partition yet.
@@ -121,22 +121,22 @@ func (c *Cluster) Observe(e *history.Event) {
 	}
 }
 
-func (c *Cluster) bySubject(subject string) *replicas {
-	n := len(subject)
+func (c *Cluster) bySubject(name string) *replicas {
+	n := len(name)
 	if n < 2 {
 		return nil
 	}
-	near := &c.near[(subject[n-1]+7*subject[n-2])%byte(len(c.near))]
-	if near.subject == subject {
+	near := &c.near[(name[n-1]+7*name[n-2])%byte(len(c.near))]
+	if near.name == name {
 		return near.p
 	}
-	at, ok := parsePlace(subject)
+	at, ok := parsePlace(name)
 	if !ok {
 		return nil
 	}
 	p := c.part(at)
 	if p != nil {
-		*near = named{subject, p}
+		*near = subject{name, p}
 	}
 	return p
 }
