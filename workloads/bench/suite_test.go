@@ -3,6 +3,7 @@ package bench
 import (
 	"flag"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,7 +18,56 @@ func TestShippedSuitesAreWellFormed(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, name, s.Name)
 		require.NotEmpty(t, s.About)
+		_, err = LoadProfile(s.Profile)
+		require.NoError(t, err, name)
 	}
+}
+
+// A published figure stands beside a point of its series; those of other systems, which are drawn by themselves, are named here.
+func TestPublishedFiguresOfShippedSuitesStandBesideAPoint(t *testing.T) {
+	others := []string{"RabbitMQ, at most", "ActiveMQ, at most", "ActiveMQ and RabbitMQ, at most"}
+	for _, name := range Suites() {
+		s, err := LoadSuite(name)
+		require.NoError(t, err)
+		for _, p := range s.Published {
+			known := slices.Contains(others, p.Series) || slices.ContainsFunc(s.Series, func(c Series) bool { return c.Name == p.Series })
+			require.True(t, known, "%s: %q is no series", name, p.Series)
+			require.Contains(t, s.Sweep.Values, p.Value, name)
+		}
+	}
+}
+
+// What a world's verdict says reaches whoever measures: a run that ended early must not look like one that sent nothing.
+func TestTroubleOfAMeasuredRunIsAnError(t *testing.T) {
+	s, err := ParseSuite("x.yaml", []byte(small))
+	require.NoError(t, err)
+	c, err := s.Cell(&s.Series[0], s.Sweep.Values[0])
+	require.NoError(t, err)
+	p, err := LoadProfile("virtio-2026")
+	require.NoError(t, err)
+	spins := &System{
+		Send: func(m machine.Machine, _ *Cell, _ int, _ func(error)) (Sender, error) {
+			for mu := m.NewMutex("spin"); ; mu.Unlock() {
+				mu.Lock()
+			}
+		},
+		Receive: stall(0, 0).Receive,
+	}
+	_, err = Simulate(c, spins, p, 1, func() bool { return false })
+	require.ErrorContains(t, err, "livelock")
+}
+
+func TestBufferOfAnySizeIsFilledAtOneInstant(t *testing.T) {
+	r := measure(t, `
+name: large
+topology:
+  topics: [{name: visits, partitions: 2}]
+  producers: [{acks: 1, batch: 64KiB, linger: 0s, in_flight: 5, buffer: 64MiB}]
+workload: {message_bytes: 100B}
+load: {warm_up: 0s, measure: 50ms}
+sweep: {setting: topology.brokers, values: [1]}
+`, Simulated(), 1)
+	require.Positive(t, r.Sent)
 }
 
 func TestSuiteSaysWhatIsWrong(t *testing.T) {

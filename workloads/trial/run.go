@@ -64,7 +64,11 @@ func newRun(sc *scenario.Scenario, seed uint64, o Options) (*run, error) {
 		return nil, err
 	}
 	r.feed = feed
-	r.w = sim.New(sim.Config{Seed: seed, Policy: o.Policy, Trace: o.Trace})
+	world := sim.Config{Seed: seed, Policy: o.Policy, Trace: o.Trace}
+	if o.Program != nil {
+		world.MaxInstant = 50_000_000 // a client that drives as fast as it can fills its buffer, of whatever size, at one instant
+	}
+	r.w = sim.New(world)
 	hw := hardware(sc)
 	if o.Hardware != nil {
 		hw = *o.Hardware
