@@ -6,6 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"faultline/sim"
+	"faultline/sim/machine"
+	"faultline/sim/virtual"
+
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -96,6 +100,36 @@ func TestIdentity(t *testing.T) {
 	for _, bad := range []string{"", "broker.id=3\n", "broker.id=x\ncluster.id=\nincarnation=1\n", "nonsense\n", "version=2\nbroker.id=3\ncluster.id=\nincarnation=1\n"} {
 		_, err := decodeIdentity(bad)
 		require.Error(t, err, bad)
+	}
+}
+
+// A process that crashed made the data directory, and no more. What its successor writes there and calls durable is so.
+func TestAnIdentityIsDurableInADirectoryThatIsThere(t *testing.T) {
+	for seed := range uint64(20) {
+		c := virtual.New(sim.New(sim.Config{Seed: seed}), virtual.Config{})
+		host := c.Add("b1")
+		start := func(fn func(d machine.Disk)) {
+			host.Boot(func(m machine.Machine) error {
+				fn(m.Disk())
+				c.World.Halt()
+				m.Sleep(time.Hour)
+				return nil
+			})
+			c.World.Run(time.Minute)
+		}
+		load := func(incarnation int64) func(d machine.Disk) {
+			return func(d machine.Disk) {
+				id, _, err := loadIdentity(d, "broker", 1)
+				require.NoError(t, err)
+				require.Equal(t, incarnation, id.Incarnation, "seed %d", seed)
+			}
+		}
+		start(func(d machine.Disk) { require.NoError(t, d.Mkdir("broker")) })
+		host.Crash()
+		start(load(1))
+		host.PowerLoss()
+		start(load(2))
+		c.World.Close()
 	}
 }
 

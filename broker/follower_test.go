@@ -40,7 +40,7 @@ func follow(t *testing.T, committed int64, story func(x *followed)) {
 		require.NoError(t, err)
 		x.b = &Broker{m: m, cfg: cfg, mu: m.NewMutex("broker"), loadedHW: map[string]int64{}}
 		x.b.waits.mu = m.NewMutex("broker.waits")
-		require.NoError(t, makeDir(m.Disk(), cfg.DataDir))
+		require.NoError(t, machine.MakeDir(m.Disk(), cfg.DataDir))
 		x.topic = &topic{name: "t", replicas: [][]int32{{1, 2, 3}}, policy: cfg.policy()}
 		x.p, err = x.b.openPartition(x.topic, 0)
 		require.NoError(t, err)

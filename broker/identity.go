@@ -88,7 +88,7 @@ func decodeShutdown(text string) *shutdown {
 // loadIdentity begins a new incarnation on the data directory and takes the clean-shutdown marker off it, durably, before anything else there is touched:
 // should this incarnation die, its successor must not take the logs for closed. clean: what the marker said, nil when there was none.
 func loadIdentity(d machine.Disk, dir string, broker int32) (id identity, clean *shutdown, err error) {
-	if err := makeDir(d, dir); err != nil {
+	if err := machine.MakeDir(d, dir); err != nil {
 		return id, nil, fmt.Errorf("data directory: %w", err)
 	}
 	text, err := readFile(d, path.Join(dir, metaFile))
@@ -117,24 +117,6 @@ func loadIdentity(d machine.Disk, dir string, broker int32) (id identity, clean 
 	id.Incarnation++
 	// This syncs the directory, and with it the removal of the marker.
 	return id, clean, writeFile(d, path.Join(dir, metaFile), id.encode())
-}
-
-// makeDir makes a directory whose name is durable.
-func makeDir(d machine.Disk, dir string) error {
-	if _, err := d.Stat(dir); err == nil {
-		return nil
-	}
-	if err := d.Mkdir(dir); err != nil {
-		return err
-	}
-	for p := parent(dir); ; p = parent(p) {
-		if err := d.SyncDir(p); err != nil {
-			return err
-		}
-		if p == "" {
-			return nil
-		}
-	}
 }
 
 func parent(name string) string {

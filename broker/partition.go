@@ -179,7 +179,7 @@ func (b *Broker) claimDir(subject, dir string, id topicID) error {
 		return err
 	}
 	b.m.Trace(claimed)
-	if err := makeDir(d, dir); err != nil {
+	if err := machine.MakeDir(d, dir); err != nil {
 		return err
 	}
 	return writeFile(d, name, fmt.Sprintf("version: 0\ntopic_id: %v\n", id))

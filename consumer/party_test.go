@@ -10,6 +10,8 @@ import (
 
 	"faultline/consumer"
 	"faultline/consumer/assign"
+	"faultline/sim/machine"
+	"faultline/sim/virtual"
 )
 
 func cooperative(c *consumer.Config) { c.Assignors = []*assign.Assignor{assign.CooperativeSticky} }
@@ -268,6 +270,33 @@ func TestAMemberThatIsTooSlowLeavesAndComesBack(t *testing.T) {
 				x.until(30*time.Second, "delivered", func() bool { return len(x.sent) == 4000 && x.delivered() })
 			}
 		})
+	}
+}
+
+// A member has joined and is about to begin with what it was given when its coordinator goes, and with that its lease. Nobody else looks for a coordinator, so it must not wait for the lease there, and it must hand nothing
+// over without one.
+func TestAMemberThatLosesItsCoordinatorBeforeItBeginsFindsItAgain(t *testing.T) {
+	for seed := range uint64(4) {
+		x := newPartyWorld(t, seed, 1)
+		x.topic("t", 4)
+		x.produce("p", "t", 200, time.Millisecond)
+		require.NoError(t, x.c.Arm("fault/consumer/begin", virtual.Misfortune{Chance: 1, Delay: 20 * time.Second}))
+		joined := false
+		on := x.c.OnEvent
+		x.c.OnEvent = func(c *virtual.Computer, e *machine.Event) {
+			joined = joined || e.Kind == machine.GroupGiven
+			on(c, e)
+		}
+		a := x.join("a")
+		x.until(10*time.Second, "joined", func() bool { return joined })
+		x.run(200 * time.Millisecond)
+		require.NoError(t, x.c.Arm("fault/consumer/begin", virtual.Misfortune{}))
+		require.Empty(t, a.owns(), "seed %d: it begins too early for this story", seed)
+		x.brokers[0].Crash()
+		x.run(3 * time.Second)
+		x.brokerUp(0)
+		x.settled(40*time.Second, map[*partyMember]int{a: 4})
+		x.until(20*time.Second, "delivered", func() bool { return len(x.sent) == 200 && x.delivered() })
 	}
 }
 

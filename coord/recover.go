@@ -25,17 +25,8 @@ type recovered struct {
 
 // openStore recovers the state and begins a new log. It may fail or be cut off at any point and be tried again.
 func openStore(m machine.Machine, dir string, id, members uint64) (*store, *recovered, error) {
-	if err := m.Disk().Mkdir(dir); err != nil {
+	if err := machine.MakeDir(m.Disk(), dir); err != nil {
 		return nil, nil, fmt.Errorf("data directory %s: %w", dir, err)
-	}
-	for d := dir; d != "." && d != "/"; d = path.Dir(d) {
-		up := path.Dir(d)
-		if up == "." || up == "/" {
-			up = ""
-		}
-		if err := m.Disk().SyncDir(up); err != nil {
-			return nil, nil, fmt.Errorf("data directory %s: %w", dir, err)
-		}
 	}
 	r, err := readStore(m, dir)
 	if err != nil {

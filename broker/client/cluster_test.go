@@ -182,6 +182,48 @@ func TestClusterFollowsAMove(t *testing.T) {
 	})
 }
 
+// Who tells of an older leader epoch than is known lags behind. That holds as long as the topic has its id, also after a time in which nobody knew it; the next topic of its name begins anew.
+func TestLeaderEpochsGoWithTheirTopic(t *testing.T) {
+	x := newWorld(t, 1)
+	table := map[string][]int32{"a": {1}}
+	id, epoch := [16]byte{1}, int32(5)
+	x.broker("b1", &scripted{answer: func(req kmsg.Request) (kmsg.Response, after) {
+		resp, then := metadata(2, table)(req)
+		for i := range resp.(*kmsg.MetadataResponse).Topics {
+			rt := &resp.(*kmsg.MetadataResponse).Topics[i]
+			rt.TopicID = id
+			for j := range rt.Partitions {
+				rt.Partitions[j].LeaderEpoch = epoch
+			}
+		}
+		return resp, then
+	}})
+	x.app(func(m machine.Machine) {
+		c := client.NewCluster(m, []string{"b1:9092"}, client.Config{})
+		told := func() client.Partition {
+			c.Invalidate("a")
+			topic, err := c.Topic("a")
+			require.NoError(t, err)
+			return topic.Partitions[0]
+		}
+		require.Equal(t, client.Partition{Leader: 1, Epoch: 5}, told())
+		table["a"], epoch = []int32{2}, 4
+		require.Equal(t, client.Partition{Leader: 1, Epoch: 5}, told())
+		delete(table, "a")
+		c.Invalidate("a")
+		_, err := c.Topic("a")
+		require.ErrorIs(t, err, client.ErrUnknownTopic)
+		table["a"] = []int32{2}
+		require.Equal(t, client.Partition{Leader: -1, Epoch: 5}, told())
+		delete(table, "a")
+		c.Invalidate("a")
+		_, err = c.Topic("a")
+		require.ErrorIs(t, err, client.ErrUnknownTopic)
+		table["a"], id, epoch = []int32{2}, [16]byte{2}, 0
+		require.Equal(t, client.Partition{Leader: 2, Epoch: 0}, told())
+	})
+}
+
 // TestMetadataTimeoutIsNotTheCallersUnknown: a request whose leader could not be found was surely not sent.
 func TestMetadataTimeoutIsNotTheCallersUnknown(t *testing.T) {
 	x := newWorld(t, 1)

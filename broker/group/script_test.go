@@ -24,6 +24,7 @@ import (
 //	a join [v=9] [static=i] [topics=t,u] [protocols=range,sticky] [session=10s] [rebalance=30s] [id=ID]
 //	a sync [a=x b=y ...]         for a leader: the assignments, by client
 //	a heartbeat | a leave | a commit t/0=5 ... [v=8] | a fetch [t/0 ...]
+//	a commit t#2/0=5             of the topic t whose id is 2
 //	a is ID/GENERATION           changes what the client goes on with
 //
 // Others, in one of which the group comes first:
@@ -166,9 +167,12 @@ func (s *groups) step(t *testing.T, f []string) {
 		s.out.WriteString("\n")
 		return
 	case "topic-deleted":
-		s.c.TopicDeleted(group.Named{Name: f[1]})
+		s.c.TopicDeleted(named(t, f[1]))
 		var left []string
 		for _, t := range s.c.Topics() {
+			if t.ID != (group.TopicID{}) {
+				t.Name += fmt.Sprintf("#%d", t.ID[0])
+			}
 			left = append(left, t.Name)
 		}
 		fmt.Fprintf(s.out, "topics left: %v\n", left)
@@ -199,6 +203,17 @@ func (s *groups) step(t *testing.T, f []string) {
 		s.request(t, s.client(f[0]), f[1], f[2:])
 	}
 	s.effects()
+}
+
+// named reads a topic: t#2 is one whose id is 2, and t one whose id is not known.
+func named(t *testing.T, s string) (topic group.Named) {
+	name, id, told := strings.Cut(s, "#")
+	if topic.Name = name; told {
+		n, err := strconv.ParseUint(id, 10, 8)
+		require.NoError(t, err)
+		topic.ID[0] = byte(n)
+	}
+	return topic
 }
 
 func place(t *testing.T, s string) (string, int32) {
@@ -250,13 +265,14 @@ func (s *groups) request(t *testing.T, c *client, what string, args []string) {
 				r.RetentionTimeMillis = n
 				continue
 			}
-			topic, p := place(t, key)
+			name, p := place(t, key)
+			topic := named(t, name)
 			at := kmsg.NewOffsetCommitRequestTopicPartition()
 			at.Partition, at.Offset, at.LeaderEpoch = p, n, 3
 			if n == 99 {
 				at.Metadata = kmsg.StringPtr(strings.Repeat("x", 5000))
 			}
-			r.Topics = append(r.Topics, kmsg.OffsetCommitRequestTopic{Topic: topic, Partitions: []kmsg.OffsetCommitRequestTopicPartition{at}})
+			r.Topics = append(r.Topics, kmsg.OffsetCommitRequestTopic{Topic: topic.Name, TopicID: topic.ID, Partitions: []kmsg.OffsetCommitRequestTopicPartition{at}})
 		}
 		s.c.Commit(s.now, ref, r)
 	case "fetch":

@@ -49,7 +49,7 @@ func Open(m machine.Machine, dir, topic string, partition int32, cfg Config, cle
 // open reports whether the files were taken over as a clean shutdown left them.
 func (l *Log) open(clean bool) (trusted bool, err error) {
 	l.m.Failpoint("fault/log/open-slow")
-	if err := l.makeDir(); err != nil {
+	if err := machine.MakeDir(l.disk, l.dir); err != nil {
 		return false, err
 	}
 	if !clean {
@@ -107,20 +107,6 @@ func (l *Log) open(clean bool) (trusted bool, err error) {
 	l.edge = mark{last, spot{last.next, last.size}}
 	l.marked = last.size
 	return trusted, nil
-}
-
-// makeDir makes the log's directory and every name on the way to it durable.
-func (l *Log) makeDir() error {
-	if err := l.disk.Mkdir(l.dir); err != nil {
-		return err
-	}
-	for dir := l.dir; dir != ""; {
-		dir = parent(dir)
-		if err := l.disk.SyncDir(dir); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // parent is the directory that holds the path; "" is the root.

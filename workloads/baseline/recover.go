@@ -8,7 +8,6 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
-	"path"
 	"slices"
 	"strings"
 
@@ -73,17 +72,8 @@ func torn(err error) error {
 // recover reads the journal and begins a new segment. What follows the last whole record of the last segment was never promised, and is cut off; anywhere else it is an error.
 func (s *Server) recover() error {
 	disk, dir := s.m.Disk(), s.cfg.DataDir
-	if err := disk.Mkdir(dir); err != nil {
+	if err := machine.MakeDir(disk, dir); err != nil {
 		return err
-	}
-	// Even if it was there: a process that crashed may have made it, and no more.
-	for name := dir; name != ""; {
-		if name = path.Dir(name); name == "." {
-			name = ""
-		}
-		if err := disk.SyncDir(name); err != nil {
-			return err
-		}
 	}
 	files, err := disk.ReadDir(dir)
 	if err != nil {

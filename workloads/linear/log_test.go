@@ -257,9 +257,9 @@ func TestLogAcks1AckedByADeposedLeaderWhereAnAttemptBeforeIs(t *testing.T) {
 		return s
 	}
 	require.Contains(t, again(1, true, a, b).ok(t).Unverified, "1 appends with acks=1")
-	again(1, false, a, b).broken(t, Linear, "wrong order: append 0..1 #000a acks=1 by p1 [30ms ...]") // nothing may be lost
+	again(1, false, a, b).broken(t, Linear, "wrong order: append 0..1 #000a acks=1 by p1 [30ms ...]")   // nothing may be lost
 	again(25, true, a, b).broken(t, Linear, "wrong order: append 0..1 #000a acks=all by p2 [25ms ...]") // nor was the attempt there before
-	again(1, true, a, b, batch(5, 2, 0xa)).broken(t, Linear, "wrong order")                          // the attempt made another one
+	again(1, true, a, b, batch(5, 2, 0xa)).broken(t, Linear, "wrong order")                             // the attempt made another one
 	s := tell()
 	s.several, s.moved = true, true
 	s.unknown(1, a)

@@ -73,14 +73,19 @@ func NewIncarnations() *Incarnations {
 // recordless is part of an oracle to which it is nothing that a record is sent, acknowledged, handed over and processed: it is not shown these events, which are most of all.
 type recordless struct{}
 
-func (recordless) recordless() {}
+func (recordless) passesRecordsOver() {}
+
+var _ overPasser = recordless{}
+
+// overPasser is what an oracle is that has a recordless in it.
+type overPasser interface{ passesRecordsOver() }
 
 // Attach shows the observer every event, with the names replaced. AttachLogs leaves those of the registry's nodes as they are, AttachNames all.
 func (n *Incarnations) Attach(o history.Observer) { n.attach(o, byTopic) }
 
 func (n *Incarnations) attach(o history.Observer, v view) {
 	n.observers = append(n.observers, observer{o, v})
-	if _, ok := o.(interface{ recordless() }); !ok {
+	if _, ok := o.(overPasser); !ok {
 		n.others = append(n.others, observer{o, v})
 	}
 }

@@ -37,7 +37,7 @@ func (r *run) retain() {
 				r.boot(n)
 			}
 		}
-		r.when(r.led, r.beginLoad)
+		r.when(r.ready, r.beginLoad)
 	})
 }
 
@@ -82,25 +82,4 @@ func (r *run) fill() error {
 		}
 	}
 	return nil
-}
-
-// led tells whether every partition has a leader that is there.
-func (r *run) led() bool {
-	for i := range r.sc.Topology.Topics {
-		t := &r.sc.Topology.Topics[i]
-		for p := range int32(t.Partitions.V()) {
-			id := int32(-1)
-			if leaders := r.registry.leaders[t.Name]; t.Replicas.V() > 1 {
-				if int(p) < len(leaders) {
-					id = leaders[p]
-				}
-			} else if replicas := r.registry.topics[t.Name][p]; len(replicas) > 0 {
-				id = replicas[0]
-			}
-			if !r.registry.brokers[id] {
-				return false
-			}
-		}
-	}
-	return true
 }

@@ -55,6 +55,7 @@ type run struct {
 	longest   int64 // bytes of the longest message so far
 	producers int   // machines that produce
 	closers   []io.Closer
+	served    *served // what a measurement waits for; else nil
 }
 
 func newRun(sc *scenario.Scenario, seed uint64, o Options) (*run, error) {
@@ -122,6 +123,10 @@ func newRun(sc *scenario.Scenario, seed uint64, o Options) (*run, error) {
 	r.names.Attach(r.tally)
 	if !o.Unjudged {
 		r.empanel()
+	}
+	if o.Program != nil || o.Retained != nil {
+		r.served = &served{at: map[replicaOf]int{}}
+		r.rec.Attach(r.served)
 	}
 	for _, obs := range o.Observe {
 		r.rec.Attach(obs)
@@ -209,7 +214,7 @@ func (r *run) prepared() {
 		return
 	}
 	if r.o.Program != nil {
-		r.when(r.led, r.beginLoad) // a measurement begins with a cluster that is ready
+		r.when(r.ready, r.beginLoad) // a measurement begins with a cluster that is ready
 		return
 	}
 	r.beginLoad()
