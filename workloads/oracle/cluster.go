@@ -25,6 +25,7 @@ type Cluster struct {
 	onDecided []func(e *history.Event, p *replicas, was, now *PartitionState) // the registry has another state; was nil: the first
 	onBegan   []func(e *history.Event, p *replicas)                           // a leader begins, unless the partition is freed
 	onTold    []func(e *history.Event, p *replicas, leader bool)              // a broker tells a high watermark, unless the partition is freed
+	onTaken   []func(e *history.Event, p *replicas, gone string)              // a broker, by its id, is no replica of the partition any more
 	onGone    []func(p *replicas)                                             // the topic was deleted
 }
 
@@ -145,7 +146,10 @@ func (c *Cluster) znode(e *history.Event) {
 	t := &e.Trace
 	topic, isState := ParseStatePath(t.Subject)
 	if !isState {
+		name, _ := parseName(t.Subject, topicsRoot)
+		was := c.reg.replicas[name]
 		c.reg.observe(e)
+		c.taken(e, name, was)
 		if id, ok := parseName(t.Subject, brokersRoot); ok {
 			c.registered(e, id)
 		}
@@ -180,6 +184,23 @@ func (c *Cluster) znode(e *history.Event) {
 		}
 		for _, fn := range c.onDecided {
 			fn(e, p, before, now)
+		}
+	}
+}
+
+// taken tells who was taken out of the replicas of a topic, while it stays.
+func (c *Cluster) taken(e *history.Event, topic string, was map[int32][]string) {
+	now := c.reg.replicas[topic]
+	if now == nil || !c.promise.Replicated(topic) {
+		return
+	}
+	for id := range int32(len(was)) {
+		for _, broker := range was[id] {
+			if len(now[id]) > 0 && !slices.Contains(now[id], broker) {
+				for _, fn := range c.onTaken {
+					fn(e, c.part(place{topic, id}), broker)
+				}
+			}
 		}
 	}
 }

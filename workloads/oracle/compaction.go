@@ -13,12 +13,14 @@ import (
 	"faultline/workloads/history"
 )
 
-// Compaction judges logs that are compacted, by the records on the brokers' disks: what goes (RET), that the last value of each key stays (DUR), and that replicas agree (MATCH).
+// Compaction judges logs that are compacted, by the records on the brokers' disks: what goes (RET), that the last value of each key stays (DUR), that replicas agree (MATCH), and that
+// retries are still known (IDEMP).
 //
 // Verified, when a broker puts a compacted segment in the place of others:
 //   - it holds batches for the same offsets, without a gap, and is durable; the records in it are ones that were there, with the same leader epoch, time, key, value and headers;
 //   - a record that is not in it is below the high watermark, and its key comes again later, below the high watermark, in the same log; or it is a tombstone whose batch says that it may go by now (by that broker's wall clock,
 //     the latest reading of the last 30 s), and nothing of its key is left before it;
+//   - of each idempotent producer the last batch below the high watermark stays, if only as a header that says so: a replica that copies the log, or reads it after a crash, knows retries by it (IDEMP);
 //   - the active segment is not touched.
 //
 // Verified when a leader begins, when a replica joins those in sync, and at the end for every open replica: of each key it has the last record that was committed below its high watermark as any leader told it, or a later one; a tombstone may be gone if nothing is left
@@ -83,7 +85,7 @@ func NewCompaction(c *Cluster, d *Disks) *Compaction {
 }
 
 // Invariants lists what it can report.
-func (o *Compaction) Invariants() []string { return []string{Retain, Durable, Match} }
+func (o *Compaction) Invariants() []string { return []string{Retain, Durable, Match, Idemp} }
 
 // Observe takes an event of the run.
 func (o *Compaction) Observe(e *history.Event) {
@@ -236,6 +238,9 @@ func (o *Compaction) compacts(l *diskLog, e *history.Event) {
 			first[r.key] = r.offset
 		}
 	}
+	if judged {
+		o.remembers(l, e, name, shown)
+	}
 	wall := o.disks.latest(l.on, false)
 	i := 0
 	for _, r := range have {
@@ -274,6 +279,43 @@ func (o *Compaction) compacts(l *diskLog, e *history.Event) {
 	}
 	for ; i < len(fresh); i++ {
 		tell("the new segment has a record at offset %d, where none was", fresh[i].offset)
+	}
+}
+
+// remembers looks whether the segment that comes still says where each idempotent producer stands whose last committed batch it has.
+func (o *Compaction) remembers(l *diskLog, e *history.Event, name string, shown int64) {
+	from, to := e.Trace.A, e.Trace.B
+	last := map[int64]numbers{} // of each producer, below the high watermark
+	for _, s := range l.live() {
+		if s.base < shown {
+			o.numbered(l, s.path, func(h numbers) {
+				if h.base < shown {
+					last[h.producer] = h
+				}
+			})
+		}
+	}
+	kept := map[int64]numbers{}
+	o.numbered(l, name, func(h numbers) { kept[h.producer] = h })
+	for _, id := range slices.Sorted(maps.Keys(last)) {
+		if h := last[id]; h.base >= from && h.base < to && kept[id] != h {
+			o.Violate(e.At, Idemp, "%s on %s is compacted from %d to %d: that the batch at offset %d was the last one of producer %d, from sequence number %d on, is not to be seen any more",
+				l.place, l.on.machine, from, to-1, h.base, h.producer, h.first)
+		}
+	}
+}
+
+// numbered calls fn for the batches of idempotent producers in a file.
+func (o *Compaction) numbered(l *diskLog, name string, fn func(h numbers)) {
+	for p := o.bytes(l, name, 0); len(p) >= batchHead; {
+		h, size := readNumbers(p)
+		if size < batchHead || size > int64(len(p)) {
+			return
+		}
+		if h.producer >= 0 && h.first >= 0 {
+			fn(h)
+		}
+		p = p[size:]
 	}
 }
 

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"faultline/sim/machine"
@@ -16,6 +17,8 @@ import (
 //   - so have at least as many replicas as acks=all needs (HW);
 //   - the leader does not know that too few are in sync (HW). It knows when each state that the registry had in this leader epoch lists too few; or since the registry took a state like that from
 //     its own hand, and has had no other one.
+//
+// Verified, when a replica is taken out of a partition, as a reassignment does at its end: all that stay are in sync (KIP-455). With fewer, the copies that go may be of those that acks=all has counted (DUR).
 //
 // That acks=all is answered only for what lies below a HW is for Acknowledged.
 //
@@ -43,6 +46,7 @@ func NewQuorum(c *Cluster) *Quorum {
 	o.Free(c.promise.Ruins.Records)
 	c.onDecided = append(c.onDecided, o.decided)
 	c.onTold = append(c.onTold, o.told)
+	c.onTaken = append(c.onTaken, o.taken)
 	c.onGone = append(c.onGone, func(p *replicas) {
 		delete(o.short, p.place)
 		for k := range o.reached { // order: no matter
@@ -55,7 +59,7 @@ func NewQuorum(c *Cluster) *Quorum {
 }
 
 // Invariants lists what it can report.
-func (o *Quorum) Invariants() []string { return []string{HighMark, Match} }
+func (o *Quorum) Invariants() []string { return []string{HighMark, Match, Durable} }
 
 // Observe takes an event of the run.
 func (o *Quorum) Observe(e *history.Event) {
@@ -150,5 +154,17 @@ func (o *Quorum) told(e *history.Event, p *replicas, leader bool) {
 	}
 }
 
-// Finish has nothing to judge: high watermarks are judged when they are told.
+func (o *Quorum) taken(e *history.Event, p *replicas, gone string) {
+	s := o.cluster.state(p.place)
+	if s == nil || o.cluster.freed(p) {
+		return
+	}
+	for _, stays := range o.cluster.reg.replicas[p.place.topic][p.partition] {
+		if !slices.ContainsFunc(s.ISR, func(m InSync) bool { return strconv.Itoa(int(m.ID)) == stays }) {
+			o.Violate(e.At, Durable, "broker %s is no replica of %s any more, though broker %s, which stays, is not in sync", gone, p.place, stays)
+		}
+	}
+}
+
+// Finish has nothing to judge: high watermarks are judged when they are told, replicas when they go.
 func (o *Quorum) Finish(End) {}

@@ -91,6 +91,8 @@ type Coordinators struct {
 	Start quantity.Durations `yaml:"start" default:"0s" min:"0s" each:"true"`
 	// How often a server looks for sessions that ran out.
 	Tick quantity.Durations `yaml:"tick" default:"100ms" min:"1ms" max:"1m"`
+	// Clients that do nothing but write and read two znodes while the load lasts, each at one server: the first at coord-1, the next at coord-2, ... They show whether all servers tell the same. Faults do not hit their machine.
+	Clients quantity.Counts `yaml:"clients" default:"0" min:"0" max:"16"`
 	// A snapshot is written after so many transactions.
 	SnapshotEvery quantity.Counts `yaml:"snapshot_every" default:"200" min:"1"`
 	// How long after a process ended by itself it is started again.

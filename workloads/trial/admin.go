@@ -46,6 +46,7 @@ func (a *admin) main(p *running) error {
 			return a.create(t.Name, int32(t.Partitions.V()), int16(t.Replicas.V()), deploy.TopicSettings(t))
 		})
 	}
+	a.startClerks(p)
 	a.r.w.Later(a.r.prepared)
 	l := p.NewMutex("admin")
 	c := p.NewCond("nothing to do", l)
