@@ -217,6 +217,24 @@ func (d *Disks) reach(l *diskLog, names bool) (end int64, why string) {
 	return end, "nothing is durable behind it"
 }
 
+// whole is what [Disks.cached] says of a log.
+type whole struct {
+	batches    []logBatch
+	start, end int64
+	wrong      string
+}
+
+// last is cached at the end of a run, when nothing changes any more: each log is read once for all oracles.
+func (d *Disks) last(l *diskLog) (batches []logBatch, start, end int64, wrong string) {
+	x := d.ended[l]
+	if x == nil {
+		x = &whole{}
+		x.batches, x.start, x.end, x.wrong = d.cached(l)
+		d.ended[l] = x
+	}
+	return x.batches, x.start, x.end, x.wrong
+}
+
 // cached reads the whole log as processes see it: batches without a gap, where they end, and what is in the way there ("": nothing).
 func (d *Disks) cached(l *diskLog) (batches []logBatch, start, end int64, wrong string) {
 	segs := l.live()
@@ -225,6 +243,11 @@ func (d *Disks) cached(l *diskLog) (batches []logBatch, start, end int64, wrong 
 	}
 	start = segs[0].base
 	end = start
+	durable := 0
+	for _, s := range segs {
+		durable += len(s.batches)
+	}
+	batches = make([]logBatch, 0, durable+durable/8+16)
 	for _, s := range segs {
 		if s.base != end {
 			return batches, start, end, s.path + " begins there, the segment before ends at " + strconv.FormatInt(end, 10)
@@ -235,7 +258,7 @@ func (d *Disks) cached(l *diskLog) (batches []logBatch, start, end int64, wrong 
 			return batches, start, end, s.path + " is gone"
 		}
 		err := all.scan(&d.buf, f.ReadAt, f.Size)
-		batches = append(batches, all.batches...)
+		batches = append(batches, all.batches...) // in place, while there is room
 		end = all.next()
 		if err != nil {
 			return batches, start, end, s.path + ", position " + strconv.FormatInt(all.pos, 10) + ": " + err.Error()

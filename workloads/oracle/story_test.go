@@ -125,7 +125,12 @@ func (s *story) duration(text string) time.Duration {
 	return d
 }
 
-func (s *story) trace(who history.Who, kind, subject, detail string, n ...string) {
+func (s *story) kind(name string) (k machine.Kind) {
+	require.NoError(s.t, k.UnmarshalText([]byte(name)), s.line)
+	return k
+}
+
+func (s *story) trace(who history.Who, kind machine.Kind, subject, detail string, n ...string) {
 	e := machine.Event{Kind: kind, Subject: subject, Detail: strings.ReplaceAll(detail, "_", " ")}
 	switch {
 	case detail == "-":
@@ -185,7 +190,7 @@ func (s *story) event(w []string) {
 		g, t, p := seat(w[2])
 		r.Sought(s.who(w[1]), g, w[1], t, p, s.num(w[3]))
 	case "handed", "claimed", "released", "committed", "reset":
-		s.trace(s.who(w[1]), "consumer."+w[0], w[2], w[1], w[3:]...)
+		s.trace(s.who(w[1]), s.kind("consumer."+w[0]), w[2], w[1], w[3:]...)
 	case "commit":
 		g, t, p := seat(w[1])
 		s.trace(coord, machine.ZnodeSet, fmt.Sprintf("/consumers/%s/offsets/%s/%d", g, t, p), w[2])
@@ -287,7 +292,7 @@ func (s *story) event(w []string) {
 		}
 		require.Contains(s.t, w[1], ".", s.line)
 		who := s.who(w[0])
-		kind := w[1]
+		kind := s.kind(w[1])
 		subject, detail := "", "-"
 		if len(w) > 2 && w[2] != "-" {
 			subject = w[2]

@@ -26,6 +26,7 @@ import (
 // judged.
 type Watermarks struct {
 	Findings
+	recordless
 	cluster *Cluster
 	marks   map[hosted]*watermark
 	high    map[place]int64 // the highest HW that a leader told since the last unclean election
