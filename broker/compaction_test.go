@@ -24,8 +24,8 @@ func (x *world) sizeOf(id int, partition string) (n int64) {
 	return n
 }
 
-// commit commits an offset for a group without members.
-func (p *program) commit(group string, offset int64) {
+// commitRequest commits an offset for a group without members.
+func commitRequest(group string, offset int64) *kmsg.OffsetCommitRequest {
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.Generation = group, -1
 	rt := kmsg.NewOffsetCommitRequestTopic()
@@ -34,7 +34,11 @@ func (p *program) commit(group string, offset int64) {
 	rp.Offset = offset
 	rt.Partitions = append(rt.Partitions, rp)
 	req.Topics = append(req.Topics, rt)
-	resp := p.coordinator(group, req).(*kmsg.OffsetCommitResponse)
+	return req
+}
+
+func (p *program) commit(group string, offset int64) {
+	resp := p.coordinator(group, commitRequest(group, offset)).(*kmsg.OffsetCommitResponse)
 	require.NoError(p.t, kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode))
 }
 

@@ -151,7 +151,7 @@ func (f *fetcher) fetch(epoch int64, ready []*following) error {
 	b.mu.Unlock()
 	if conn == nil {
 		var err error
-		conn, err = client.Dial(b.m, f.addr, client.Config{ClientID: fmt.Sprintf("replica-%d", b.cfg.ID), DialTimeout: b.cfg.ReplicaLag, RequestTimeout: b.cfg.ReplicaLag})
+		conn, err = client.Dial(b.m, f.addr, client.Config{ClientID: fmt.Sprintf("replica-%d", b.cfg.ID), Transient: true, DialTimeout: b.cfg.ReplicaLag, RequestTimeout: b.cfg.ReplicaLag})
 		if err != nil {
 			return err
 		}
@@ -237,7 +237,7 @@ func (f *fetcher) take(fl *following, rp *kmsg.FetchResponseTopicPartition) {
 		return
 	case diverging:
 		b.m.Mark("mark/broker/replica-diverged")
-		err = f.cut(fl, replica.Divergence{Epoch: rp.DivergingEpoch.Epoch, End: rp.DivergingEpoch.EndOffset})
+		err = f.cut(fl, replica.Divergence{Epoch: rp.DivergingEpoch.Epoch, End: rp.DivergingEpoch.EndOffset}, rp.LogStartOffset)
 	case len(rp.RecordBatches) > 0:
 		var done log.Appended
 		done, err = p.log.Append(rp.RecordBatches, log.AppendOptions{LeaderEpoch: fl.epoch, Copy: true})
@@ -267,14 +267,10 @@ func (f *fetcher) take(fl *following, rp *kmsg.FetchResponseTopicPartition) {
 	}
 }
 
-// cut removes what the leader does not have. A log that starts behind the leader's end begins anew there. What a leader answers that was deposed meanwhile, and may not know it, does not count.
-func (f *fetcher) cut(fl *following, d replica.Divergence) error {
+// cut removes what the leader, whose log starts at first, does not have. What a leader answers that was deposed meanwhile, and may not know it, does not count.
+func (f *fetcher) cut(fl *following, d replica.Divergence, first int64) error {
 	p := fl.p
-	to := p.log.CutPoint(d)
-	whole := to > d.End
-	if whole {
-		to = d.End
-	}
+	to, anew := p.log.CutPoint(d, first)
 	p.mu.Lock()
 	if p.epoch != fl.epoch || p.retired {
 		p.mu.Unlock()
@@ -285,7 +281,7 @@ func (f *fetcher) cut(fl *following, d replica.Divergence) error {
 		p.hw = to
 	}
 	p.mu.Unlock()
-	if whole {
+	if anew {
 		return p.log.Restart(to, fl.epoch)
 	}
 	return p.log.Truncate(to, fl.epoch)

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -62,6 +63,10 @@ func (c *conn) leaveGroup(req *kmsg.LeaveGroupRequest) (*kmsg.LeaveGroupResponse
 	return inGroup(c, req.Group, req, refused, func(co *group.Coordinator, now group.Time, ref group.Ref) { co.Leave(now, ref, req) })
 }
 
+// errFromBefore ends a connection by which a client commits that was made before this broker began to coordinate its group. What the client sent by it may have been held up on the way while another broker
+// coordinated and stored later commits, which it would set back. Nothing else tells: the generation may be the same. A client that goes on makes another connection.
+var errFromBefore = errors.New("commit by a connection from before this broker began to coordinate")
+
 func (c *conn) offsetCommit(req *kmsg.OffsetCommitRequest) (*kmsg.OffsetCommitResponse, error) {
 	refused := func(code int16) *kmsg.OffsetCommitResponse {
 		r := kmsg.NewPtrOffsetCommitResponse()
@@ -80,6 +85,10 @@ func (c *conn) offsetCommit(req *kmsg.OffsetCommitRequest) (*kmsg.OffsetCommitRe
 	s, code := c.b.shardOf(req.Group)
 	if code != 0 {
 		return refused(code), nil
+	}
+	if c.number <= s.before {
+		c.b.m.Mark("mark/broker/commit-from-before")
+		return nil, errFromBefore
 	}
 	for i := range req.Topics {
 		c.b.name(req.Version >= 10, &req.Topics[i].Topic, &req.Topics[i].TopicID)

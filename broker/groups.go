@@ -20,6 +20,8 @@ type shard struct {
 	b     *Broker
 	p     *partition
 	epoch int32
+	// before is the last connection that was there when it began. A commit by that one, or an earlier one, may have been sent before another broker took later ones.
+	before int64
 
 	mu      machine.Mutex
 	moved   machine.Cond // an answer, an append to make, an earlier timer, or the end
@@ -67,9 +69,10 @@ func (b *Broker) arrangeShards(t *topic) {
 	}
 }
 
+// newShard is called with the lock held.
 func (b *Broker) newShard(p *partition, epoch int32) *shard {
 	mu := b.m.NewMutex("broker.groups")
-	s := &shard{b: b, p: p, epoch: epoch, mu: mu, moved: b.m.NewCond("broker.groups.moved", mu), answers: map[group.Ref]kmsg.Response{}, latest: map[string]int64{}}
+	s := &shard{b: b, p: p, epoch: epoch, before: b.accepted, mu: mu, moved: b.m.NewCond("broker.groups.moved", mu), answers: map[group.Ref]kmsg.Response{}, latest: map[string]int64{}}
 	cfg := group.Defaults(func() string {
 		b.mu.Lock()
 		defer b.mu.Unlock()

@@ -45,6 +45,9 @@ func (b *Broker) assume(p *partition, s *replica.State, t *topic, since int64) {
 	p.log.Fence(s.LeaderEpoch)
 	p.mu.Lock()
 	now := b.m.Uptime()
+	if start := p.log.Start(); p.hw < start {
+		p.setHW(b.m, start) // the log began anew in the role before, and who did that found this one when it came to tell
+	}
 	p.version = t.version
 	switch {
 	case !b.leadsIn(s, since):

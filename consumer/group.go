@@ -193,10 +193,10 @@ func (g *Group) subject(topic string, partition int32) string {
 	return fmt.Sprintf("%s/%s/%d", g.cfg.Group, topic, partition)
 }
 
-func (g *Group) traceClaim(kind string, c *claim, a int64) {
+func (g *Group) traceClaim(kind machine.Kind, c *claim, a int64) {
 	g.m.Trace(machine.Event{Kind: kind, Subject: c.subject, Detail: g.id, A: a, C: c.id.short()})
 }
 
-func (g *Group) trace(kind, subject string, a int64) {
+func (g *Group) trace(kind machine.Kind, subject string, a int64) {
 	g.m.Trace(machine.Event{Kind: kind, Subject: subject, Detail: g.id, A: a})
 }

@@ -8,6 +8,9 @@ func (p *party) plan() {
 	g.mu.Lock()
 	members, how := p.m.Members()
 	g.mu.Unlock()
+	if assign.Contested(members) {
+		g.m.Mark("mark/consumer/claims-contested")
+	}
 	counts := map[string]int32{}
 	for _, t := range assign.Topics(members) {
 		n, err := p.partitions(t)

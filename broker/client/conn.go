@@ -172,7 +172,9 @@ func (c *Conn) extendWriteDeadline() {
 // read is the reader task.
 func (c *Conn) read() {
 	r := bufio.NewReaderSize(c.nc, 16<<10)
-	var buf []byte
+	// A frame that is kept costs its own bytes only; of frames that are not kept the latest stays whole while another one comes.
+	head := make([]byte, 0, 4)
+	buf, other := head, []byte(nil)
 	for {
 		frame, err := wire.ReadFrame(r, buf, 4, c.cfg.MaxResponseBytes)
 		if err != nil {
@@ -192,9 +194,13 @@ func (c *Conn) read() {
 			c.fail(fmt.Errorf("%w: %s: %w", ErrProtocol, c.addr, err))
 			return
 		}
-		buf = frame
-		if kept {
-			buf = nil
+		switch {
+		case kept:
+			buf = head // a frame that has room there has nothing to refer to
+		case c.cfg.Transient:
+			buf, other = other, frame
+		default:
+			buf = frame
 		}
 	}
 }
@@ -219,7 +225,7 @@ func (c *Conn) answer(frame []byte) (kept bool, err error) {
 	if isUnsupportedApiVersions(resp, body) {
 		resp.SetVersion(0)
 	}
-	kept = !copies(resp)
+	kept = !copies(resp) && !c.cfg.Transient
 	if kept && len(frame) < cap(frame)/2 {
 		body = append([]byte(nil), body...) // a small answer must not pin a large buffer
 		kept = false

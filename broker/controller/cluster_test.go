@@ -167,7 +167,7 @@ func (c *cluster) fetch(n *node) {
 		if !yes {
 			d = replica.Divergence{Epoch: last, End: int64(len(l.log))}
 		}
-		to := n.epochs.Cut(d, 0, end)
+		to, _ := n.epochs.Cut(d, 0, 0, end)
 		n.log = n.log[:to]
 		n.flushed, n.hw = min(n.flushed, int(to)), min(n.hw, int(to))
 		n.epochs.TruncateEnd(to)

@@ -63,8 +63,15 @@ func (d *Damage) Is(target error) bool { return target == ErrDamaged }
 
 // CheckDir reads all files, in any order, and returns what is in the log and the first damage (*Damage), or an error of reading.
 // When only indexes are damaged the report still has all batches.
-func CheckDir(files []DirFile) (Report, error) {
-	c := checker{files: map[string]DirFile{}}
+func CheckDir(files []DirFile) (Report, error) { return new(Checker).Check(files) }
+
+// Checker does what CheckDir does, again and again with the same memory.
+type Checker struct{ buf []byte }
+
+// Check is CheckDir.
+func (k *Checker) Check(files []DirFile) (Report, error) {
+	c := checker{files: map[string]DirFile{}, buf: k.buf}
+	defer func() { k.buf = c.buf }()
 	for _, f := range files {
 		c.files[f.Name] = f
 		if base, suffix, ok := parseName(f.Name); ok && suffix == logSuffix {

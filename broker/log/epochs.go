@@ -66,9 +66,9 @@ func (l *Log) Diverges(offset int64, epoch int32) (where replica.Divergence, par
 	return where, parted, true
 }
 
-// CutPoint is where this log must be cut after its leader answered that it diverges.
-func (l *Log) CutPoint(d replica.Divergence) int64 {
+// CutPoint is where this log must be cut, or begin anew, after its leader, whose log starts at first, answered that it diverges: see replica.Epochs.
+func (l *Log) CutPoint(d replica.Divergence, first int64) (to int64, anew bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.epochs.Cut(d, l.start, l.end)
+	return l.epochs.Cut(d, first, l.start, l.end)
 }

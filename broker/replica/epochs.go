@@ -115,12 +115,23 @@ func (e *Epochs) Diverges(offset int64, epoch int32, start, end int64) (Divergen
 	return Divergence{have, until}, true
 }
 
-// Cut is where a follower whose log ends at end must cut it after its leader's answer: the largest offset up to which both may be the same. The answer may have to be asked for again
-// afterwards, with the epoch that is last then. It is above the leader's End when this log starts behind that: nothing of it counts then.
-func (e *Epochs) Cut(d Divergence, start, end int64) int64 {
+// Cut is where a follower, whose log has what lies from start to end, must cut it after the answer of its leader, whose log starts at first: the largest offset up to which both may be
+// the same. The answer may have to be asked for again afterwards, with the epoch that is last then. anew: nothing of the log counts, and it begins anew there.
+//
+// A log that starts behind the leader's End begins anew there. One that would end before the leader's start is cut at that, and begins anew at it once it ends there. What lies below the leader's
+// start is not to be cut off: a leader whose own log began anew cannot tell whether records are right that it never had, but they may be known to be committed.
+func (e *Epochs) Cut(d Divergence, first, start, end int64) (to int64, anew bool) {
 	own, until := e.End(d.Epoch, end)
 	if own < 0 {
 		until = end // the leader's epoch is above all of ours
 	}
-	return max(start, min(until, d.End, end))
+	switch to = max(start, min(until, d.End, end)); {
+	case first <= to && to <= d.End:
+		return to, false
+	case first <= d.End && d.End < to:
+		return d.End, true
+	case start <= first && first < end:
+		return first, false
+	}
+	return first, true
 }

@@ -275,10 +275,10 @@ func (s *replicas) follow(t *testing.T, f, l *epochLog) {
 			f.end = l.end
 			return
 		}
-		to := f.epochs.Cut(d, f.start, f.end)
-		if to > d.End {
-			s.say("asks for %d after epoch %d: epoch %d ends at %d, begins anew there", f.end, f.last(), d.Epoch, d.End)
-			*f = epochLog{start: d.End, end: d.End}
+		to, anew := f.epochs.Cut(d, l.start, f.start, f.end)
+		if anew {
+			s.say("asks for %d after epoch %d: epoch %d ends at %d, begins anew at %d", f.end, f.last(), d.Epoch, d.End, to)
+			*f = epochLog{start: to, end: to}
 			continue
 		}
 		require.False(t, to == f.end, "no step forward: %v is told %v by %v", f, d, l)

@@ -40,6 +40,20 @@ func (l *ledger) claims() claims {
 	return c
 }
 
+// Contested tells whether members claim one partition since different generations: one of them missed a round.
+func Contested(members []Member) bool {
+	since := map[Partition]int32{}
+	for i := range members {
+		for _, p := range members[i].Owned {
+			if at, claimed := since[p]; claimed && at != members[i].Generation {
+				return true
+			}
+			since[p] = members[i].Generation
+		}
+	}
+	return false
+}
+
 // taken tells whether somebody other than m may be at work on the partition.
 func (c *claims) taken(p, m int32) bool {
 	if c.rivals[p] != nil {

@@ -108,7 +108,7 @@ func (p *process) Work(work machine.Work) {
 
 func (p *process) Trace(e machine.Event) {
 	p.w.Current()
-	p.w.Record(sim.KindState, p.comp.name, e.Kind, e.Subject, uint64(e.A), uint64(e.B))
+	p.w.Record(sim.KindState, p.comp.name, e.Kind.String(), e.Subject, uint64(e.A), uint64(e.B))
 	if e.Detail != "" || e.C != 0 {
 		p.w.Record(sim.KindState, p.comp.name, e.Detail, "", uint64(e.C), 0)
 	}

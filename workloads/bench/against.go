@@ -13,6 +13,12 @@ func (s *Suite) Against(systems []string, only bool) *Suite {
 	if !only {
 		out.Series = slices.Clone(s.Series)
 	}
+	own := 0
+	for i := range s.Series {
+		if s.Series[i].System == "faultline" {
+			own++
+		}
+	}
 	for _, system := range systems {
 		name, _, _ := strings.Cut(system, "://")
 		for _, series := range s.Series {
@@ -20,7 +26,7 @@ func (s *Suite) Against(systems []string, only bool) *Suite {
 				continue
 			}
 			label := name
-			if series.Name != "faultline" || len(s.Series) > 1 {
+			if own > 1 {
 				label = fmt.Sprintf("%s, %s", name, series.Name)
 			}
 			out.Series = append(out.Series, Series{Name: label, System: system, Set: series.Set})

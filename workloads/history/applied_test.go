@@ -10,7 +10,7 @@ import (
 
 func TestAppliedTellsNewTransactionsFromThoseTracedAgain(t *testing.T) {
 	var a Applied
-	say := func(inc int, kind, subject string, zxid int64) bool {
+	say := func(inc int, kind machine.Kind, subject string, zxid int64) bool {
 		e := machine.Event{Kind: kind, Subject: subject, B: zxid}
 		if kind == machine.SessionExpired {
 			e.B, e.C = 0, zxid

@@ -132,7 +132,7 @@ func TestWriterAndReaderAgree(t *testing.T) {
 		case Sent, Acked, Failed, Unknown, Processed:
 			e.ID = ID(rapid.Uint64().Draw(t, "id"))
 		case Traced:
-			e.Trace = machine.Event{Kind: text.Draw(t, "tk"), Subject: text.Draw(t, "ts"), Detail: text.Draw(t, "td"), C: rapid.Int64().Draw(t, "c")}
+			e.Trace = machine.Event{Kind: machine.Kind(rapid.Uint8Range(0, uint8(machine.ProducerRetry)).Draw(t, "tk")), Subject: text.Draw(t, "ts"), Detail: text.Draw(t, "td"), C: rapid.Int64().Draw(t, "c")}
 		case CoordCalled:
 			e.Coord = &CoordCall{Op: text.Draw(t, "op"), Path: text.Draw(t, "path"), Name: text.Draw(t, "name"),
 				Session: rapid.Int64().Draw(t, "session"), Version: rapid.Int32().Draw(t, "version"),

@@ -71,7 +71,7 @@ func appendEvent(b []byte, e *Event) []byte {
 	}
 	if e.Kind == Traced {
 		b = append(b, `,"trace":{"kind":`...)
-		b = quote(b, e.Trace.Kind)
+		b = quote(b, e.Trace.Kind.String())
 		b = str(b, "subject", e.Trace.Subject)
 		b = str(b, "detail", e.Trace.Detail)
 		b = num(b, "a", e.Trace.A)

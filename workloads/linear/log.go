@@ -19,7 +19,9 @@ import (
 //
 //	acks=all   the append takes effect, becomes visible, between call and return.
 //	acks=1     only the base is promised; the append becomes visible at any time after the call. A power loss of the
-//	           broker (or a disk error that fenced the log) may take it before, and the offset goes to another batch.
+//	           broker (or a disk error that fenced the log) may take it before, and the offset goes to another batch;
+//	           so may another leader, of several replicas. One that may be gone is not taken for what made a batch
+//	           that an earlier attempt without answer at the same bytes can have made.
 //	acks=0, or no answer
 //	           it may become visible at any time after the call, or never.
 //

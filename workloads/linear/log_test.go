@@ -243,6 +243,32 @@ func TestLogAcks1SameBytesAckedAgainAfterTheLoss(t *testing.T) {
 	again(false).broken(t, Linear, "acked, but readers found 0..1 #000b")
 }
 
+// An attempt without answer got into the log of the next leader; the retry went to the one before, which did not know that it was deposed, and was acked at the same offset in a log that nobody follows. What is
+// read is of the attempt, and the retry may be lost. (leader-failover, seed 866.)
+func TestLogAcks1AckedByADeposedLeaderWhereAnAttemptBeforeIs(t *testing.T) {
+	a, b := batch(0, 2, 0xa), batch(2, 3, 0xb)
+	again := func(call int, moved bool, seen ...Batch) story {
+		s := tell()
+		s.several, s.moved = true, moved
+		s.unknown(call, a)
+		s.acked1(20, 21, b)
+		s.acked1(30, 31, a)
+		s.saw(40, seen...)
+		return s
+	}
+	require.Contains(t, again(1, true, a, b).ok(t).Unverified, "1 appends with acks=1")
+	again(1, false, a, b).broken(t, Linear, "wrong order: append 0..1 #000a acks=1 by p1 [30ms ...]") // nothing may be lost
+	again(25, true, a, b).broken(t, Linear, "wrong order: append 0..1 #000a acks=all by p2 [25ms ...]") // nor was the attempt there before
+	again(1, true, a, b, batch(5, 2, 0xa)).broken(t, Linear, "wrong order")                          // the attempt made another one
+	s := tell()
+	s.several, s.moved = true, true
+	s.unknown(1, a)
+	s.acked(20, 21, b)
+	s.acked(30, 31, a)
+	s.saw(40, a, b)
+	s.broken(t, Linear, "wrong order") // acks=all is never lost
+}
+
 func TestLogReadInsideABatch(t *testing.T) {
 	s := tell()
 	a := batch(0, 3, 0xa)

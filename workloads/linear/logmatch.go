@@ -24,12 +24,21 @@ func (l *Log) match(seen []Batch, holes []hole, settling bool) (ops []*logOp, st
 		ackedHash[op.hash] = op
 	}
 	taken := make(map[*logOp]bool, len(l.acked))
+	reads := l.earliest()
+	spare := l.spare(seen, byBase)
 	for _, b := range seen {
 		if settling && (b.Base >= stop || b.Base >= half) {
 			stop = min(stop, b.Base)
 			break
 		}
 		op := l.source(b, byBase[b.Base], taken)
+		if op != nil && op.acked != never && spare[b.Hash] > 0 && l.mayBeLost(op, reads) {
+			// It may be lost, and an attempt without answer that came before have made what is read.
+			if earlier := l.attempt(b, op.call); earlier != nil {
+				spare[b.Hash]--
+				op = earlier
+			}
+		}
 		if op == nil && settling {
 			stop = b.Base
 			break
@@ -43,7 +52,6 @@ func (l *Log) match(seen []Batch, holes []hole, settling bool) (ops []*logOp, st
 		taken[op] = true
 		ops = append(ops, op)
 	}
-	reads := l.earliest()
 	var rest []*logOp
 	for _, op := range l.acked {
 		if taken[op] {
@@ -90,10 +98,29 @@ func (l *Log) source(b Batch, acked []*logOp, taken map[*logOp]bool) *logOp {
 	if latest != nil {
 		return latest
 	}
+	return l.attempt(b, never)
+}
+
+// spare counts, by their bytes, the attempts without answer that are more than the batches that were read and that no acked append made.
+func (l *Log) spare(seen []Batch, acked map[int64][]*logOp) map[uint64]int {
+	spare := make(map[uint64]int, len(l.unknown))
+	for hash, list := range l.unknown {
+		spare[hash] = len(list)
+	}
+	for _, b := range seen {
+		if !slices.ContainsFunc(acked[b.Base], func(op *logOp) bool { return op.batch() == b }) {
+			spare[b.Hash]--
+		}
+	}
+	return spare
+}
+
+// attempt takes the first of the appends without answer that were called before a time and may have made the batch, nil: there is none.
+func (l *Log) attempt(b Batch, before int64) *logOp {
 	list := l.unknown[b.Hash]
 	best := -1
 	for i, op := range list {
-		if op.next-op.base == int64(b.Records) && (best < 0 || op.call < list[best].call) {
+		if op.next-op.base == int64(b.Records) && op.call < before && (best < 0 || op.call < list[best].call) {
 			best = i
 		}
 	}

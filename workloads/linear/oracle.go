@@ -77,6 +77,10 @@ func (o *Oracle) Observe(e *history.Event) {
 	case history.CoordCalled:
 		o.tree.called(e.Machine, e.Coord, int64(e.At))
 	case history.Traced:
+		switch e.Trace.Kind {
+		case machine.ConsumerHanded, machine.LogAppended, machine.LogVisible, machine.HighWatermark:
+			return
+		}
 		if slices.Contains(o.promise.Coord, e.Machine) {
 			o.tree.traced(e)
 			o.stateTraced(e)

@@ -22,7 +22,14 @@ type Acknowledged struct {
 	sources []Producer // by source number
 	acked   map[place][]ackedAt
 	records wire.Iterator
+	buf     []byte
+	there   []history.ID // see read
 }
+
+const (
+	nothing = history.ID(^uint64(0))     // there is no record
+	unnamed = history.ID(^uint64(0) - 1) // there is a record without a name
+)
 
 // ackedAt is a record and the offset that its producer was told.
 type ackedAt struct {
@@ -86,9 +93,13 @@ func (o *Acknowledged) Finish(end End) {
 		if l == nil || !l.open {
 			continue
 		}
-		there := o.read(l)
+		first := o.read(l)
 		for _, a := range o.acked[p.place] {
-			switch id, found := there[a.offset]; {
+			id := nothing
+			if i := a.offset - first; i >= 0 && i < int64(len(o.there)) {
+				id = o.there[i]
+			}
+			switch found := id != nothing; {
 			case a.offset < l.first():
 			case !found && o.disks.Compacted(p.place.topic, p.partition, a.offset):
 			case !found:
@@ -100,17 +111,19 @@ func (o *Acknowledged) Finish(end End) {
 	}
 }
 
-// read tells which record is at each offset of a log.
-func (o *Acknowledged) read(l *diskLog) map[int64]history.ID {
-	there := map[int64]history.ID{}
+// read puts into o.there which record is at each offset of a log, from the first one on.
+func (o *Acknowledged) read(l *diskLog) (first int64) {
+	o.there, first = o.there[:0], l.first()
 	for _, s := range l.live() {
 		f, ok := l.on.model.File(s.path)
 		if !ok {
 			continue
 		}
-		p := make([]byte, f.Size)
-		n, _ := f.ReadAt(p, 0)
-		for rest := p[:n]; len(rest) > 0; {
+		if int64(len(o.buf)) < f.Size {
+			o.buf = make([]byte, f.Size)
+		}
+		n, _ := f.ReadAt(o.buf[:f.Size], 0)
+		for rest := o.buf[:n]; len(rest) > 0; {
 			b, next, err := wire.Next(rest)
 			if err != nil {
 				break // Recoveries tells
@@ -118,15 +131,22 @@ func (o *Acknowledged) read(l *diskLog) map[int64]history.ID {
 			rest = next
 			for o.records.Reset(b); o.records.Next(); {
 				r := &o.records.Record
-				there[r.Offset] = history.ID(^uint64(0))
+				i := r.Offset - first
+				if i < 0 || i >= windowLimit {
+					continue
+				}
+				for i >= int64(len(o.there)) {
+					o.there = append(o.there, nothing)
+				}
+				o.there[i] = unnamed
 				r.Headers(func(h wire.RecordHeader) bool {
 					if string(h.Key) == "id" && len(h.Value) == 8 {
-						there[r.Offset] = history.ID(binary.BigEndian.Uint64(h.Value))
+						o.there[i] = history.ID(binary.BigEndian.Uint64(h.Value))
 					}
 					return true
 				})
 			}
 		}
 	}
-	return there
+	return first
 }

@@ -13,7 +13,7 @@ import (
 // Verified: when a leader is answered that it is the only in-sync replica now, the high watermark that it tells reaches what was its log end then within the lag that replicas are allowed
 // (Promise.ReplicaLag), unless within that time the state changes, the leader asks for another one, its log ends elsewhere, or its process stops or stands still.
 //
-// Not verified: leaders that have company, whose next fetch moves the high watermark; leaders that hear of it from the registry. Beyond the atlas ([Ruins]) nothing is judged.
+// Not verified: leaders that have company, whose next fetch moves the high watermark; leaders that hear of it from the registry. Beyond the atlas ([Ruins]) a partition that is freed is not judged.
 type Solitude struct {
 	Findings
 	cluster *Cluster
@@ -37,7 +37,7 @@ type wait struct {
 // NewSolitude judges the partitions that c follows.
 func NewSolitude(c *Cluster) *Solitude {
 	o := &Solitude{cluster: c, logs: map[hosted]*lone{}}
-	o.Free(c.promise.Ruins.Any)
+	o.Free(c.promise.Ruins.Records)
 	c.onDecided = append(c.onDecided, func(_ *history.Event, p *replicas, was, now *PartitionState) {
 		if was == nil || was.LeaderEpoch != now.LeaderEpoch || !sameMembers(was, now) {
 			o.drop(func(w *wait) bool { return w.place == p.place })
@@ -59,7 +59,7 @@ func (o *Solitude) Observe(e *history.Event) {
 	if lag := o.cluster.promise.ReplicaLag; len(o.waits) > 0 {
 		o.drop(func(w *wait) bool {
 			over := e.At > w.from+lag
-			if over {
+			if over && !o.cluster.promise.Ruins.of(w.place) {
 				o.Violate(w.from+lag, Live, "%s is alone in sync with %s since %v and has records up to %d, but its high watermark is still %d", w.machine, w.place, w.from, w.upTo-1, o.logs[w.hosted].hw)
 			}
 			return over

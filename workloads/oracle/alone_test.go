@@ -28,12 +28,17 @@ func TestSolitude(t *testing.T) {
 		"does not lead any more":         {1, leads(2, 1, 1, 2) + "+2s; b2 broker.up - - 2", false},
 		"has another log by now":         {1, "b1 log.truncated t/0 - 2 0; +2s; b2 broker.up - - 2", false},
 		"another partition has moved":    {1, "b1 log.committed t/1 - 2 0 1; +2s; b2 broker.up - - 2", true},
+		"its partition is freed":         {1, "free t/0; +2s; b2 broker.up - - 2", false},
+		"another partition is freed":     {1, "free t/1; +2s; b2 broker.up - - 2", true},
+		"its disk is replaced":           {1, "wipe b1; +2s; b2 broker.up - - 2", true},
+		"a wire changes bytes":           {1, "ruin 1 b2 wire; +2s; b2 broker.up - - 2", false},
 		"another broker tells the place": {1, "b2 log.committed t/0 - 2 0 0; +2s; b2 broker.up - - 2", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := replicatedPromise(-1)
 			p.ReplicaLag, p.Topics[0].MinISR = time.Second, c.least
-			o := NewSolitude(NewCluster(p))
+			p.Ruins = NewRuins(p)
+			o := ruling{NewSolitude(NewCluster(p)), p.Ruins}
 			s := newStory(t, o)
 			began := "b1 leader.began t/0 - 0 0 0; "
 			if name == "does not lead yet" {

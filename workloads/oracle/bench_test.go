@@ -31,7 +31,7 @@ func newStream(oracles []Oracle) *stream {
 		s.rec.Attach(o)
 	}
 	coord, c := history.Who{Machine: "coord", Incarnation: 1}, history.Who{Machine: "c1", Incarnation: 1}
-	tell := func(who history.Who, kind, subject, detail string, n ...int64) {
+	tell := func(who history.Who, kind machine.Kind, subject, detail string, n ...int64) {
 		e := machine.Event{Kind: kind, Subject: subject, Detail: detail}
 		for i, v := range n {
 			*[]*int64{&e.A, &e.B, &e.C}[i] = v

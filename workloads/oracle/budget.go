@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -20,7 +21,8 @@ import (
 //   - no machine sends more than Promise.RequestsPerSecond requests to brokers within any second, by the tap;
 //   - of the produce requests with acks=1, 99 of 100 take no longer than Promise.Produce from the request to the answer, by the tap.
 //
-// Beyond the atlas ([Ruins]): no cap is judged once something is ruined. Whoever meets bytes that cannot be asks again.
+// Beyond the atlas ([Ruins]): what is asked of a broker whose disk a fault has hit, or asked by such a broker, does not count from then on: whoever meets bytes that cannot be asks again. The rebalances of a group that a broker
+// coordinates are not judged once its partition of the offsets topic is freed. Nothing is when a wire or the registry is ruined.
 //
 // Not verified: the latency of records (Delivery judges Promise.Late), requests that a crash interrupted.
 type BudgetCaps struct {
@@ -52,7 +54,7 @@ type rebalances struct {
 func NewBudget(p *Promise) *BudgetCaps {
 	b := &BudgetCaps{promise: p, reg: newRegistry(), calm: newCalm(p), groups: map[string]*rebalances{},
 		sent: map[string]*queue[time.Duration]{}, toldTo: map[string]time.Duration{}}
-	b.Free(p.Ruins.Any)
+	b.Free(p.Ruins.Records)
 	return b
 }
 
@@ -100,6 +102,9 @@ func (b *BudgetCaps) Observe(e *history.Event) {
 			}
 		}
 	case history.KafkaCalled:
+		if b.excused(e) {
+			return
+		}
 		if b.promise.RequestsPerSecond > 0 && e.Kafka.Sent {
 			b.request(e)
 		}
@@ -151,11 +156,13 @@ func (b *BudgetCaps) rebalance(e *history.Event) {
 	g := b.group(e.Trace.Subject)
 	g.attempts++
 	limit := b.promise.RebalancesPerChange
-	if limit <= 0 {
+	of := b.promise.group(e.Trace.Subject)
+	coordinated := of != nil && of.Coordinated
+	if limit <= 0 || coordinated && b.coords.freed(b.promise, of.Name) {
 		return
 	}
 	shocks := b.shocks
-	if of := b.promise.group(e.Trace.Subject); of != nil && of.Coordinated {
+	if coordinated {
 		shocks = b.blows
 		if quiet := max(b.calm.since, g.changed); b.promise.OwnedWithin > 0 && b.calm.now() && e.At > quiet+b.promise.OwnedWithin && g.told == 0 {
 			g.told = g.attempts
@@ -167,6 +174,16 @@ func (b *BudgetCaps) rebalance(e *history.Event) {
 		b.Violate(e.At, Budget, "group %s made %d rebalance attempts for %d changes of members, brokers and topics and %d disturbances; the limit is %d for each",
 			e.Trace.Subject, g.attempts, g.changes, shocks, limit)
 	}
+}
+
+// excused tells whether a call met, or was made by, a machine whose disk may give back anything.
+func (b *BudgetCaps) excused(e *history.Event) bool {
+	ruins := b.promise.Ruins
+	if !ruins.Any() {
+		return false
+	}
+	host, _, _ := strings.Cut(e.Kafka.Broker, ":")
+	return ruins.Touched(e.Machine) || ruins.Touched(host)
 }
 
 // request counts one in the window of a second that ends with its begin. Requests end in another order than they begin, so the

@@ -20,6 +20,7 @@ type Cluster struct {
 	started map[string]time.Duration // machine -> start of its process
 	parts   map[place]*replicas
 	order   []*replicas
+	near    [64]subject // by the end of the subject: the partition looked up last
 
 	onDecided []func(e *history.Event, p *replicas, was, now *PartitionState) // the registry has another state; was nil: the first
 	onBegan   []func(e *history.Event, p *replicas)                           // a leader begins, unless the partition is freed
@@ -43,6 +44,12 @@ type replicas struct {
 	told    int64  // the highest high watermark that any leader told
 	lost    bool   // an unclean election was decided, and its leader has not begun yet
 	unclean int    // elections so far that may have lost records
+}
+
+// subject is a partition and what events call it.
+type subject struct {
+	name string
+	p    *replicas
 }
 
 // NewCluster follows no partition yet.
@@ -114,12 +121,24 @@ func (c *Cluster) Observe(e *history.Event) {
 	}
 }
 
-func (c *Cluster) bySubject(subject string) *replicas {
-	at, ok := parsePlace(subject)
+func (c *Cluster) bySubject(name string) *replicas {
+	n := len(name)
+	if n < 2 {
+		return nil
+	}
+	near := &c.near[(name[n-1]+7*name[n-2])%byte(len(c.near))]
+	if near.name == name {
+		return near.p
+	}
+	at, ok := parsePlace(name)
 	if !ok {
 		return nil
 	}
-	return c.part(at)
+	p := c.part(at)
+	if p != nil {
+		*near = subject{name, p}
+	}
+	return p
 }
 
 func (c *Cluster) znode(e *history.Event) {
@@ -137,6 +156,7 @@ func (c *Cluster) znode(e *history.Event) {
 		return
 	}
 	if t.Kind == machine.ZnodeDeleted {
+		clear(c.near[:])
 		c.order = slices.DeleteFunc(c.order, func(p *replicas) bool {
 			if p.place.topic != topic {
 				return false

@@ -73,6 +73,9 @@ func TestWatermarks(t *testing.T) {
 		restarted := begin + "\nb3 log.truncated t/0 - 5 9\n"
 		silent(t, w(), restarted+"b3 log.committed t/0 - 9 0 0; b3 log.appended t/0 - 9 10")
 		fires(t, w(), HighMark, "whose log starts at 9, above the high watermark 0", restarted+"b3 log.appended t/0 - 9 10")
+		where := begin + "\nb3 log.truncated t/0 - 5 5\n" // at its end
+		silent(t, w(), where+"b3 log.committed t/0 - 5 0 0; b3 log.appended t/0 - 5 6")
+		fires(t, w(), HighMark, "whose log starts at 5, above the high watermark 0", where+"b3 log.appended t/0 - 5 6")
 	})
 	t.Run("an unclean election may take it back", func(t *testing.T) {
 		p := replicatedPromise(-1)

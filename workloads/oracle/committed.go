@@ -15,6 +15,7 @@ import (
 // atlas ([Ruins]) a partition that is freed is not judged.
 type Uncommitted struct {
 	Findings
+	recordless
 	cluster *Cluster
 }
 

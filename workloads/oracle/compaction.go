@@ -31,6 +31,7 @@ import (
 // than tombstones stay may have an old value of a key whose tombstone it never saw.
 type Compaction struct {
 	Findings
+	recordless
 	cluster *Cluster
 	disks   *Disks
 	tables  map[place]*table

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"slices"
 	"strings"
 
 	"faultline/broker/group"
@@ -13,7 +14,8 @@ const offsetsTopic = "__consumer_offsets"
 
 // coordinators tells the present coordinator of a group from one that has been deposed and has not heard of it. The zero value knows none.
 type coordinators struct {
-	epochs     map[int32]int64 // partition of the offsets topic -> leader epoch of its latest coordinator
+	epochs     map[int32]int64    // partition of the offsets topic -> leader epoch of its latest coordinator
+	homes      map[int32][]string // partition of the offsets topic -> machines that coordinated it
 	partitions int32
 }
 
@@ -21,7 +23,7 @@ type coordinators struct {
 func (c *coordinators) observe(e *history.Event) bool {
 	t := &e.Trace
 	if c.epochs == nil {
-		c.epochs = map[int32]int64{}
+		c.epochs, c.homes = map[int32]int64{}, map[int32][]string{}
 	}
 	p := int32(0)
 	if t.Kind == machine.GroupsLoaded {
@@ -30,6 +32,9 @@ func (c *coordinators) observe(e *history.Event) bool {
 			return false
 		}
 		p, c.partitions = at.partition, int32(t.A)
+		if !slices.Contains(c.homes[p], e.Machine) {
+			c.homes[p] = append(c.homes[p], e.Machine)
+		}
 	} else if c.partitions > 0 {
 		name, _, _ := strings.Cut(t.Subject, "/")
 		p = group.PartitionOf(name, c.partitions)
@@ -44,4 +49,17 @@ func (c *coordinators) observe(e *history.Event) bool {
 // of reports whether the partition of the offsets topic keeps the group.
 func (c *coordinators) of(partition int32, name string) bool {
 	return c.partitions > 0 && group.PartitionOf(name, c.partitions) == partition
+}
+
+// freed tells whether nothing is promised any more of what the coordinator of a group knows ([Ruins]): the offsets topic is a log like others. With one replica it is freed with the disk of a broker that coordinated the
+// group.
+func (c *coordinators) freed(p *Promise, name string) bool {
+	if c.partitions == 0 {
+		return p.Ruins.Any()
+	}
+	at := group.PartitionOf(name, c.partitions)
+	if p.Replicated(offsetsTopic) {
+		return p.Ruins.Partition(offsetsTopic, at)
+	}
+	return p.Ruins.Records() || slices.ContainsFunc(c.homes[at], p.Ruins.Touched)
 }

@@ -22,6 +22,7 @@ import (
 // Not verified: names of files, see Recoveries.
 type Unflushed struct {
 	Findings
+	recordless
 	// Delay is the least time that a reply is under way. 0 is always right, and lets a violation slip that is over when the reply arrives.
 	Delay time.Duration
 

@@ -37,7 +37,7 @@ type diskLog struct {
 	// Of a partition with several replicas.
 	replicated bool
 	committed  int64 // high watermark as this broker told it last
-	restarted  int64 // where it was begun anew last, beyond its end
+	restarted  int64 // where it was begun anew last, at its end or beyond
 	cutting    bool  // its end is being cut off: a power loss may bring back what is gone already
 }
 
@@ -66,13 +66,17 @@ func (l *diskLog) shown() int64 {
 	return l.visible
 }
 
-// restarts tells whether the log, of which start..end are left, is being dropped as a whole to begin anew: further on, as that of a follower is whose leader begins behind its end, or
-// further back, as that of one is whose leader ends before its start. Its checkpoint says so first, and in the second case that broker has told that it knows of nothing committed there.
-func (l *diskLog) restarts(start, end int64) bool { return l.anew(l.checkpointed(), start, end) }
+// restarts tells whether the log, of which start..end are left, is being dropped as a whole to begin anew: further on, as that of a follower is whose leader begins behind its end, or at its end, where
+// the leader can tell nothing of what it has, or further back, as that of one is whose leader ends before its start. Its checkpoint says so first, and in the last case that broker has told that it
+// knows of nothing committed there. The last segment goes first; retention, which writes the same when it takes all but an empty one, leaves that.
+func (l *diskLog) restarts(start, end int64, last bool) bool {
+	at := l.checkpointed()
+	return (at != end || last) && l.anew(at, start, end)
+}
 
-// anew is restarts, with what the checkpoint says.
+// anew tells by what the checkpoint says whether whatever there is of the log is to go.
 func (l *diskLog) anew(at, start, end int64) bool {
-	return l.replicated && (at > end || at >= 0 && at < start && l.committed < start)
+	return l.replicated && (at > end || at == end && start < end || at >= 0 && at < start && l.committed < start)
 }
 
 // sink lowers the floor for a log that begins anew further back.
@@ -213,6 +217,24 @@ func (d *Disks) reach(l *diskLog, names bool) (end int64, why string) {
 	return end, "nothing is durable behind it"
 }
 
+// whole is what [Disks.cached] says of a log.
+type whole struct {
+	batches    []logBatch
+	start, end int64
+	wrong      string
+}
+
+// last is cached at the end of a run, when nothing changes any more: each log is read once for all oracles.
+func (d *Disks) last(l *diskLog) (batches []logBatch, start, end int64, wrong string) {
+	x := d.ended[l]
+	if x == nil {
+		x = &whole{}
+		x.batches, x.start, x.end, x.wrong = d.cached(l)
+		d.ended[l] = x
+	}
+	return x.batches, x.start, x.end, x.wrong
+}
+
 // cached reads the whole log as processes see it: batches without a gap, where they end, and what is in the way there ("": nothing).
 func (d *Disks) cached(l *diskLog) (batches []logBatch, start, end int64, wrong string) {
 	segs := l.live()
@@ -221,6 +243,11 @@ func (d *Disks) cached(l *diskLog) (batches []logBatch, start, end int64, wrong 
 	}
 	start = segs[0].base
 	end = start
+	durable := 0
+	for _, s := range segs {
+		durable += len(s.batches)
+	}
+	batches = make([]logBatch, 0, durable+durable/8+16)
 	for _, s := range segs {
 		if s.base != end {
 			return batches, start, end, s.path + " begins there, the segment before ends at " + strconv.FormatInt(end, 10)
@@ -231,7 +258,7 @@ func (d *Disks) cached(l *diskLog) (batches []logBatch, start, end int64, wrong 
 			return batches, start, end, s.path + " is gone"
 		}
 		err := all.scan(&d.buf, f.ReadAt, f.Size)
-		batches = append(batches, all.batches...)
+		batches = append(batches, all.batches...) // in place, while there is room
 		end = all.next()
 		if err != nil {
 			return batches, start, end, s.path + ", position " + strconv.FormatInt(all.pos, 10) + ": " + err.Error()

@@ -28,6 +28,7 @@ type Disks struct {
 	byName  map[string]*brokerDisk
 	brokers []*brokerDisk
 	buf     scanBuffer
+	ended   map[*diskLog]*whole // see last
 
 	// What happened to a log, for the oracles; nil: nobody wants to know.
 	onStop    []func(*diskLog)
@@ -69,7 +70,7 @@ type aheadSample struct {
 
 // NewDisks watches no disk yet. now reads the world's time.
 func NewDisks(p *Promise, now func() time.Duration) *Disks {
-	return &Disks{promise: p, now: now, byName: map[string]*brokerDisk{}, heal: none, deleted: map[string]bool{}, everDeleted: map[string]bool{}, compacted: map[place]map[int64]bool{},
+	return &Disks{promise: p, now: now, byName: map[string]*brokerDisk{}, heal: none, deleted: map[string]bool{}, everDeleted: map[string]bool{}, ended: map[*diskLog]*whole{}, compacted: map[place]map[int64]bool{},
 		ids: map[string]string{}, assigned: map[place][]string{}, left: map[place][]string{}}
 }
 
@@ -87,6 +88,7 @@ func (d *Disks) Observe(e *history.Event) {
 		return
 	}
 	d.seq = e.Seq
+	clear(d.ended)
 	b := d.byName[e.Machine]
 	switch e.Kind {
 	case history.Traced:
@@ -222,7 +224,7 @@ func (d *Disks) traced(b *brokerDisk, e *history.Event) {
 			l.sink(t.B)
 			l.since = e.At // answers of before tell nothing of it
 		}
-		if t.B > t.A {
+		if t.B > t.A || t.B == t.A && l.open {
 			l.restarted = t.B
 		}
 	case machine.LogCompacted:
@@ -289,6 +291,7 @@ func (d *Disks) opened(l *diskLog, e *history.Event) {
 
 // happened takes an event of a disk.
 func (d *Disks) happened(b *brokerDisk, e simdisk.Event) {
+	clear(d.ended)
 	switch e.Kind {
 	case simdisk.ProcessCrashed, simdisk.PowerLost:
 		d.stop(b, e.Kind == simdisk.PowerLost)

@@ -230,7 +230,7 @@ func (f *forger) put(records int, text string) []byte {
 
 func (f *forger) sync() { f.must(func() error { return f.file.Sync() }) }
 
-func (f *forger) trace(kind string, a, b int64) {
+func (f *forger) trace(kind machine.Kind, a, b int64) {
 	f.must(func() error {
 		f.m.Trace(machine.Event{Kind: kind, Subject: "visits/0", A: a, B: b})
 		return nil

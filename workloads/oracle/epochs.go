@@ -22,6 +22,7 @@ import (
 // that is freed not what a leader that lost its tail does: it may not know.
 type Epochs struct {
 	Findings
+	recordless
 	cluster    *Cluster
 	controller int64 // epoch, by the version of its node; none: not known
 	elected    map[int64]int64

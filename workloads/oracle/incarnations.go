@@ -37,7 +37,8 @@ type Incarnations struct {
 	dead      map[string]bool
 	held      map[hostedName]string // what the broker's log is of
 	observers []observer
-	renewed   bool // some name was used twice: until then all events are shown as they are
+	others    []observer // without those that records are nothing to
+	renewed   bool       // some name was used twice: until then all events are shown as they are
 
 	event, plain history.Event
 	trail        map[[2]string]string // subjects with another name
@@ -69,20 +70,26 @@ func NewIncarnations() *Incarnations {
 	return &Incarnations{topics: map[string]*namesakes{}, dead: map[string]bool{}, held: map[hostedName]string{}, trail: map[[2]string]string{}}
 }
 
+// recordless is part of an oracle to which it is nothing that a record is sent, acknowledged, handed over and processed: it is not shown these events, which are most of all.
+type recordless struct{}
+
+func (recordless) recordless() {}
+
 // Attach shows the observer every event, with the names replaced. AttachLogs leaves those of the registry's nodes as they are, AttachNames all.
-func (n *Incarnations) Attach(o history.Observer) {
-	n.observers = append(n.observers, observer{o, byTopic})
+func (n *Incarnations) Attach(o history.Observer) { n.attach(o, byTopic) }
+
+func (n *Incarnations) attach(o history.Observer, v view) {
+	n.observers = append(n.observers, observer{o, v})
+	if _, ok := o.(interface{ recordless() }); !ok {
+		n.others = append(n.others, observer{o, v})
+	}
 }
 
 // AttachLogs is described with Attach.
-func (n *Incarnations) AttachLogs(o history.Observer) {
-	n.observers = append(n.observers, observer{o, byLog})
-}
+func (n *Incarnations) AttachLogs(o history.Observer) { n.attach(o, byLog) }
 
 // AttachNames is described with Attach.
-func (n *Incarnations) AttachNames(o history.Observer) {
-	n.observers = append(n.observers, observer{o, byName})
-}
+func (n *Incarnations) AttachNames(o history.Observer) { n.attach(o, byName) }
 
 // BaseTopic is the name of the topic, whatever it goes by.
 func BaseTopic(name string) string {
@@ -152,14 +159,28 @@ func (n *Incarnations) show(e, plain *history.Event) {
 		replaced = &n.event
 		n.replace(e, replaced)
 	}
-	for _, o := range n.observers {
+	observers := n.observers
+	switch e.Kind {
+	case history.Sent, history.Acked, history.Processed:
+		observers = n.others
+	case history.Traced:
+		if e.Trace.Kind == machine.ConsumerHanded {
+			observers = n.others
+		}
+	}
+	for _, o := range observers {
 		switch {
-		case o.view == byName, o.view == byLog && e.Kind == history.Traced && strings.HasPrefix(e.Trace.Kind, "znode."):
+		case o.view == byName, o.view == byLog && e.Kind == history.Traced && ofNode(e.Trace.Kind):
 			o.Observe(plain)
 		default:
 			o.Observe(replaced)
 		}
 	}
+}
+
+// ofNode tells whether an event is of a node in the registry.
+func ofNode(k machine.Kind) bool {
+	return k == machine.ZnodeCreated || k == machine.ZnodeSet || k == machine.ZnodeDeleted
 }
 
 // learn takes note of topics that come and go, and of which a log is.

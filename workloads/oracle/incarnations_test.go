@@ -49,7 +49,7 @@ func renewed() *renewal {
 	return x
 }
 
-func (x *renewal) node(kind, path, data string) {
+func (x *renewal) node(kind machine.Kind, path, data string) {
 	x.zxid++
 	x.rec.Traced(history.Who{Machine: "z", Incarnation: 1}, machine.Event{Kind: kind, Subject: path, Detail: data, B: x.zxid})
 }

@@ -30,9 +30,12 @@ import (
 // Compaction compares them.
 type Agreement struct {
 	Findings
+	recordless
 	cluster *Cluster
 	disks   *Disks
 	ledgers map[*replicas]*ledger
+
+	fresh, other, part []logBatch // for reuse
 }
 
 // ledger is what is committed of a partition: batches without a gap.
@@ -109,12 +112,19 @@ func (o *Agreement) told(e *history.Event, p *replicas, leader bool) {
 	if from >= to {
 		return
 	}
-	fresh := o.between(g, l, from, to)
+	fresh := o.between(o.fresh[:0], g, l, from, to)
+	o.fresh = fresh
 	if reached := endOf(fresh, from); reached != to {
 		o.tell(g, e, Match, "%s leads %s and told that what lies below %d is committed, but its log has batches from %d to %d only", e.Machine, p.place, to, from, reached)
 		return
 	}
-	for i, m := range slices.Concat(s.ISR, s.ELR) {
+	for i := range len(s.ISR) + len(s.ELR) {
+		var m InSync
+		if i < len(s.ISR) {
+			m = s.ISR[i]
+		} else {
+			m = s.ELR[i-len(s.ISR)]
+		}
 		name, ok := o.cluster.intact(m)
 		f := o.disks.on(name, p.place)
 		if !ok || f == nil || f == l || !f.open || f.cutting {
@@ -128,7 +138,8 @@ func (o *Agreement) told(e *history.Event, p *replicas, leader bool) {
 		for len(lead) > 0 && lead[0].base < since {
 			lead = lead[1:]
 		}
-		if why := differ(lead, o.between(g, f, since, to), since, to); why != "" {
+		o.other = o.between(o.other[:0], g, f, since, to)
+		if why := differ(lead, o.other, since, to); why != "" {
 			o.tell(g, e, Match, "%s leads %s and told that what lies below %d is committed, but %s, which is %s, differs: %s", e.Machine, p.place, to, name, rank(i, s), why)
 		}
 	}
@@ -242,8 +253,8 @@ func (o *Agreement) decided(e *history.Event, p *replicas, was, now *PartitionSt
 	}
 }
 
-// between reads the log's batches from one offset to another, or as far as they go.
-func (o *Agreement) between(g *ledger, l *diskLog, from, to int64) []logBatch {
+// between reads the log's batches from one offset to another, or as far as they go, and appends them to out.
+func (o *Agreement) between(out []logBatch, g *ledger, l *diskLog, from, to int64) []logBatch {
 	i, found := l.segment(from)
 	if !found {
 		i--
@@ -253,14 +264,13 @@ func (o *Agreement) between(g *ledger, l *diskLog, from, to int64) []logBatch {
 		c = &cursor{}
 		g.cursors[l.on.machine] = c
 	}
-	var out []logBatch
 	for at := from; i >= 0 && i < len(l.segs) && at < to; i++ {
 		s := l.segs[i]
 		f, ok := l.on.model.File(s.path)
 		if !ok || s.base > at {
 			return out
 		}
-		part := segmentScan{base: s.base, path: s.path}
+		part := segmentScan{base: s.base, path: s.path, batches: o.part[:0]}
 		switch {
 		case c.base == s.base && c.offset == at && c.pos <= f.Size:
 			part.base, part.pos = at, c.pos
@@ -274,6 +284,7 @@ func (o *Agreement) between(g *ledger, l *diskLog, from, to int64) []logBatch {
 			}
 		}
 		_ = part.scanTo(&o.disks.buf, f.ReadAt, f.Size, to)
+		o.part = part.batches
 		pos := part.pos
 		for n := len(part.batches) - 1; n >= 0 && part.batches[n].next() > to; n-- {
 			pos -= int64(part.batches[n].size)
@@ -328,7 +339,7 @@ func (o *Agreement) Finish(end End) {
 			continue
 		}
 		g := o.ledger(p)
-		base, _, _, _ := o.disks.cached(lead)
+		base, _, _, _ := o.disks.last(lead)
 		committed := slices.DeleteFunc(slices.Clone(g.batches), func(b logBatch) bool { return b.base < lead.first() })
 		if why := o.apart(committed, base, lead.first(), lead.committed); why != "" {
 			o.Violate(end.At, Durable, "what was committed of %s is not what its leader %s has now: %s", p.place, lead.on.machine, why)
@@ -338,7 +349,7 @@ func (o *Agreement) Finish(end End) {
 			if l == nil || l == lead || !l.open {
 				continue
 			}
-			other, _, _, _ := o.disks.cached(l)
+			other, _, _, _ := o.disks.last(l)
 			if why := o.apart(base, other, l.first(), lead.committed); why != "" {
 				o.Violate(end.At, Match, "the logs of %s on %s, which leads, and on %s differ: %s", p.place, lead.on.machine, b.machine, why)
 			}

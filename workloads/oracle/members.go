@@ -36,7 +36,7 @@ import (
 // The run does not rest (Liveness tells, LIVE) before every group of which a process is up is stable, every such process is synced in its generation, and every member that the coordinator counts
 // is one of these processes.
 //
-// Beyond the atlas ([Ruins]): all of it holds until a broker's disk, a wire or the registry is ruined, then nothing of it does: the offsets topic is a log like others.
+// Beyond the atlas ([Ruins]): all of it holds of a group until its partition of the offsets topic is freed (with one replica: until the disk of a broker that coordinated it is ruined), a wire or the registry is ruined; then nothing of it does.
 //
 // Not verified: whether the division is a fair one (package assign is tested for that); whether the owner makes any progress (Delivery, Liveness); registry groups (Ownership).
 type Members struct {
@@ -106,12 +106,22 @@ func NewMembers(p *Promise) *Members {
 				given: map[place]string{}, actors: map[actorKey]*actor{}})
 		}
 	}
-	o.Free(p.Ruins.Any)
+	o.Free(p.Ruins.Records)
 	return o
 }
 
 // Invariants implements [Oracle].
 func (o *Members) Invariants() []string { return []string{Own1, OwnAll, Gen} }
+
+// free tells whether nothing is promised of a group any more.
+func (o *Members) free(p *party) bool { return o.coords.freed(o.promise, p.group.Name) }
+
+// accuse is Violate of a promise to a group.
+func (o *Members) accuse(p *party, at time.Duration, invariant, format string, args ...any) {
+	if !o.free(p) {
+		o.Violate(at, invariant, format, args...)
+	}
+}
 
 func (o *Members) party(name string) *party {
 	for _, p := range o.groups {
@@ -266,11 +276,11 @@ func (o *Members) coordinated(e *history.Event) {
 		p.given[at.place] = t.Detail
 	case machine.GroupStored:
 		if t.B >= 0 && t.Detail != "" && (t.B < p.stable || t.B > p.generation) {
-			o.Violate(e.At, Gen, "a commit of %s in generation %d counts from now on (offset %d of %v), but the assignment in force is of generation %d, and the group is in %d",
+			o.accuse(p, e.At, Gen, "a commit of %s in generation %d counts from now on (offset %d of %v), but the assignment in force is of generation %d, and the group is in %d",
 				t.Detail, t.B, t.A, at, p.stable, p.generation)
 		}
 		if owner, owned := p.given[at.place]; t.B >= 0 && t.B == p.stable && owned && owner != t.Detail {
-			o.Violate(e.At, Gen, "a commit of %s in generation %d counts from now on (offset %d of %v), but the assignment gives the partition to %s", t.Detail, t.B, t.A, at, owner)
+			o.accuse(p, e.At, Gen, "a commit of %s in generation %d counts from now on (offset %d of %v), but the assignment gives the partition to %s", t.Detail, t.B, t.A, at, owner)
 		}
 		return
 	}
@@ -336,7 +346,7 @@ func (o *Members) handed(e *history.Event, c *chair, who claimedBy) {
 		c.fine, c.ver = who, p.version
 		return
 	}
-	o.Violate(e.At, Own1, "%s on %s is handed offset %d of %v, but %s", who.consumer, e.Machine, e.Trace.A, c.at, fault)
+	o.accuse(p, e.At, Own1, "%s on %s is handed offset %d of %v, but %s", who.consumer, e.Machine, e.Trace.A, c.at, fault)
 }
 
 // called judges an acknowledged commit.
@@ -353,11 +363,11 @@ func (o *Members) called(e *history.Event) {
 	start, end := e.Kafka.Start-skew, e.Kafka.End+skew
 	switch at, was := p.went[req.MemberID]; {
 	case !p.had(int64(req.Generation), start, end):
-		o.Violate(e.At, Gen, "a commit of %s in generation %d of group %s was taken between %v and %v, when the group was in generation %s", req.MemberID, req.Generation, req.Group, e.Kafka.Start, e.Kafka.End, p.between(start, end))
+		o.accuse(p, e.At, Gen, "a commit of %s in generation %d of group %s was taken between %v and %v, when the group was in generation %s", req.MemberID, req.Generation, req.Group, e.Kafka.Start, e.Kafka.End, p.between(start, end))
 	case !p.members[req.MemberID] && !was:
-		o.Violate(e.At, Gen, "a commit of %s, who was never a member of group %s, was taken between %v and %v", req.MemberID, req.Group, e.Kafka.Start, e.Kafka.End)
+		o.accuse(p, e.At, Gen, "a commit of %s, who was never a member of group %s, was taken between %v and %v", req.MemberID, req.Group, e.Kafka.Start, e.Kafka.End)
 	case !p.members[req.MemberID] && at < start:
-		o.Violate(e.At, Gen, "a commit of %s was taken between %v and %v, though it is no member of group %s since %v", req.MemberID, e.Kafka.Start, e.Kafka.End, req.Group, at)
+		o.accuse(p, e.At, Gen, "a commit of %s was taken between %v and %v, though it is no member of group %s since %v", req.MemberID, e.Kafka.Start, e.Kafka.End, req.Group, at)
 	}
 }
 
@@ -440,7 +450,7 @@ func (o *Members) survey(now time.Duration) {
 func (o *Members) unmissed() {
 	for _, p := range o.groups {
 		if p.missing != "" {
-			o.Violate(o.parted, OwnAll, "group %s stays stable in generation %d without %s, which is no member since %v: what it was given is nobody's", p.group.Name, p.generation, p.missing, o.parted)
+			o.accuse(p, o.parted, OwnAll, "group %s stays stable in generation %d without %s, which is no member since %v: what it was given is nobody's", p.group.Name, p.generation, p.missing, o.parted)
 			p.missing = ""
 		}
 	}
@@ -470,7 +480,7 @@ func (o *Members) overdue(now time.Duration) {
 	for _, at := range sortedSeats(o.unowned) {
 		if since := o.unowned[at]; !o.told[at] && now > o.due(at, since) {
 			o.told[at] = true
-			o.Violate(now, OwnAll, "%v has no owner since %v (%s), though nothing disturbs since %v and nothing changed since %v; the limit is %v",
+			o.accuse(o.party(at.group), now, OwnAll, "%v has no owner since %v (%s), though nothing disturbs since %v and nothing changed since %v; the limit is %v",
 				at, since, o.standing(at), o.calm.since, o.party(at.group).moved, o.promise.OwnedWithin)
 		}
 	}
@@ -496,10 +506,12 @@ func (o *Members) Waits() string {
 		return ""
 	}
 	for _, at := range sortedSeats(o.unowned) {
-		return "an owner of " + at.String()
+		if !o.free(o.party(at.group)) {
+			return "an owner of " + at.String()
+		}
 	}
 	for _, p := range o.groups {
-		if len(p.actors) == 0 {
+		if len(p.actors) == 0 || o.free(p) {
 			continue
 		}
 		if p.state != "Stable" {
@@ -565,7 +577,7 @@ func (o *Members) Finish(end End) {
 	}
 	for _, at := range sortedSeats(o.unowned) {
 		if !o.told[at] {
-			o.Violate(end.At, OwnAll, "%v has no owner at the end of the run, since %v (%s)", at, o.unowned[at], o.standing(at))
+			o.accuse(o.party(at.group), end.At, OwnAll, "%v has no owner at the end of the run, since %v (%s)", at, o.unowned[at], o.standing(at))
 		}
 	}
 }

@@ -103,12 +103,12 @@ func (l *tinyLog) end() int64           { return int64(len(l.ids)) }
 
 func (w *tiny) broker() history.Who { return history.Who{Machine: "b1", Incarnation: w.inc} }
 
-func (w *tiny) trace(who history.Who, kind, subject, detail string, a, b int64) {
+func (w *tiny) trace(who history.Who, kind machine.Kind, subject, detail string, a, b int64) {
 	w.rec.Traced(who, machine.Event{Kind: kind, Subject: subject, Detail: detail, A: a, B: b})
 }
 
 // coord traces an event of a transaction of its own.
-func (w *tiny) coord(kind, subject, detail string, a, b int64) {
+func (w *tiny) coord(kind machine.Kind, subject, detail string, a, b int64) {
 	w.zxid++
 	e := machine.Event{Kind: kind, Subject: subject, Detail: detail, A: a, B: b}
 	switch kind {
@@ -334,7 +334,7 @@ func (w *tiny) expire(session int64) {
 	c := w.alive[session]
 	delete(w.alive, session)
 	w.zxid++
-	event := func(kind, subject string, b, z int64) {
+	event := func(kind machine.Kind, subject string, b, z int64) {
 		w.rec.Traced(history.Who{Machine: "coord", Incarnation: 1}, machine.Event{Kind: kind, Subject: subject, A: session, B: b, C: z})
 	}
 	for _, l := range w.parts {

@@ -83,7 +83,7 @@ func pick(t *rapid.T, events []history.Event, fits func(i int, e *history.Event)
 	return rapid.SampledFrom(all).Draw(t, "event")
 }
 
-func traced(kind string) func(int, *history.Event) bool {
+func traced(kind machine.Kind) func(int, *history.Event) bool {
 	return func(_ int, e *history.Event) bool { return e.Kind == history.Traced && e.Trace.Kind == kind }
 }
 

@@ -22,6 +22,7 @@ import (
 // Not verified: that a write for which too few are in sync is refused at once; leaders that have only heard from the registry that too few are. Beyond the atlas ([Ruins]) a partition that is freed is not judged.
 type Quorum struct {
 	Findings
+	recordless
 	cluster *Cluster
 	reached map[hosted]int64
 	short   map[place]*shortage

@@ -18,18 +18,21 @@ import (
 //     request may still arrive, see afterlife);
 //   - BUDGET: who is answered that it is no member, and did not leave, was counted out by the same coordinator no sooner than a session after the last request for which it was counted as one; but
 //     in a rebalance, and if it has not synced since then also after it, no sooner than the rebalance time-out after the group began to wait for joins, or for syncs;
+//   - OWN1: an answer that proves a membership is good for a while, whoever gave it: who was told by this coordinator or by one before, in a heartbeat or a sync of a generation whose assignment it knows, that it is a member, and did
+//     not leave, is counted out by none before the shorter of its session and the rebalance time-out has passed since it sent that request. Until then it may act as owner;
 //   - LIVE: a member comes in by a member id that some client was told before (KIP-394). Of one that nobody knows of nothing is ever heard, and the others wait for it.
 //
-// Not judged are the second of static members, who may be replaced at any time (Members judges who acts), and the third of static ones and of clients that join without an id (Group.Old).
+// Not judged are the second and the third of static members, who may be replaced at any time (Members judges who acts), and the fourth of static ones and of clients that join without an id (Group.Old).
 //
-// Beyond the atlas ([Ruins]) nothing is judged: a record of the offsets topic that changed may say anything.
+// Beyond the atlas ([Ruins]) a group is not judged any more when its partition of the offsets topic is freed (with one replica: the disk of a broker that coordinated it): a record that changed may say anything. Nothing is when a
+// wire or the registry is ruined.
 //
 // Not verified: how long a rebalance takes (Members, OWNALL); rebalances that begin before the last one has ended (BudgetCaps counts them).
 type Reasons struct {
 	Findings
-	drift  float64
-	coords coordinators
-	groups map[string]*reasons
+	promise *Promise
+	coords  coordinators
+	groups  map[string]*reasons
 }
 
 // reasons is what is known of a group.
@@ -41,13 +44,20 @@ type reasons struct {
 	left    map[actorKey]bool        // processes that leave
 	told    map[string]bool          // member ids that clients know
 	heard   map[string]time.Duration // by member id: when a request was sent of which the answer said that it is a member
-	synced  map[string]time.Duration // by member id: when it last sent a sync that was answered with its assignment
+	synced  map[string]syncing       // by member id: the last sync that was answered with its assignment
+	proved  map[string]time.Duration // by member id: when a request was sent whose answer let it act as owner, by whatever coordinator
 	went    map[string]departure     // by member id
 	waits   time.Duration            // since when the group waits for joins or, later, for syncs; none: not since it has this coordinator
 }
 
 // joining is what a process asked. lost is since when nobody will answer it; none: somebody may.
 type joining struct{ lost time.Duration }
+
+// syncing is when a sync was sent, in which generation.
+type syncing struct {
+	at         time.Duration
+	generation int32
+}
 
 // departure is when a member went, and since when its group waited for it then; none: it did not.
 type departure struct {
@@ -59,18 +69,18 @@ const afterlife = 5 * time.Second
 
 // NewReasons makes the oracle.
 func NewReasons(p *Promise) *Reasons {
-	o := &Reasons{drift: p.Drift, groups: map[string]*reasons{}}
+	o := &Reasons{promise: p, groups: map[string]*reasons{}}
 	for i := range p.Groups {
 		if g := &p.Groups[i]; g.Coordinated {
-			o.groups[g.Name] = &reasons{group: g, joining: map[actorKey]*joining{}, left: map[actorKey]bool{}, told: map[string]bool{}, heard: map[string]time.Duration{}, synced: map[string]time.Duration{}, went: map[string]departure{}, waits: none}
+			o.groups[g.Name] = &reasons{group: g, joining: map[actorKey]*joining{}, left: map[actorKey]bool{}, told: map[string]bool{}, heard: map[string]time.Duration{}, synced: map[string]syncing{}, proved: map[string]time.Duration{}, went: map[string]departure{}, waits: none}
 		}
 	}
-	o.Free(p.Ruins.Any)
+	o.Free(p.Ruins.Records)
 	return o
 }
 
 // Invariants implements [Oracle].
-func (o *Reasons) Invariants() []string { return []string{Budget, Live} }
+func (o *Reasons) Invariants() []string { return []string{Budget, Live, Own1} }
 
 // Observe implements [Oracle].
 func (o *Reasons) Observe(e *history.Event) {
@@ -86,6 +96,13 @@ func (o *Reasons) Observe(e *history.Event) {
 		for _, g := range o.groups { // order: each on its own
 			g.gaveUp(e)
 		}
+	}
+}
+
+// accuse is Violate of a promise to a group.
+func (o *Reasons) accuse(g *reasons, at time.Duration, invariant, format string, args ...any) {
+	if !o.coords.freed(o.promise, g.group.Name) {
+		o.Violate(at, invariant, format, args...)
 	}
 }
 
@@ -126,17 +143,17 @@ func (o *Reasons) coordinated(e *history.Event, g *reasons) {
 		g.came = true
 		delete(g.went, t.Detail)
 		if g.state != "" && !g.group.Old && !g.group.Static && !g.told[t.Detail] {
-			o.Violate(e.At, Live, "%s is a member of group %s, though nobody was told that member id: a client that joins must learn it first, or each of its tries makes another", t.Detail, g.group.Name)
+			o.accuse(g, e.At, Live, "%s is a member of group %s, though nobody was told that member id: a client that joins must learn it first, or each of its tries makes another", t.Detail, g.group.Name)
 		}
 	case machine.GroupWent:
 		g.came = true
 		g.went[t.Detail] = departure{e.At, g.waits}
-		if at, synced := g.synced[t.Detail]; g.state == "Stable" && synced && at >= g.waits-skew {
+		if last, synced := g.synced[t.Detail]; g.state == "Stable" && synced && last.at >= g.waits-skew {
 			g.went[t.Detail] = departure{e.At, none}
 		}
 	case machine.GroupChanged:
 		if g.state == "Stable" && t.Detail == "PreparingRebalance" && !g.came && !g.asked(e.At) {
-			o.Violate(e.At, Budget, "group %s was stable in generation %d and begins a rebalance, though nobody came, went, or asked to join", g.group.Name, t.A)
+			o.accuse(g, e.At, Budget, "group %s was stable in generation %d and begins a rebalance, though nobody came, went, or asked to join", g.group.Name, t.A)
 		}
 		g.state, g.came = t.Detail, false
 		if t.Detail == "PreparingRebalance" || t.Detail == "CompletingRebalance" {
@@ -186,22 +203,34 @@ func (o *Reasons) called(e *history.Event) {
 	case *kmsg.SyncGroupRequest:
 		if resp, ok := e.Kafka.Resp.(*kmsg.SyncGroupResponse); ok {
 			if g := o.groups[req.Group]; g != nil && resp.ErrorCode == 0 {
-				g.synced[req.MemberID] = e.Kafka.Start
+				g.synced[req.MemberID] = syncing{e.Kafka.Start, req.Generation}
+				g.proved[req.MemberID] = e.Kafka.Start
 			}
 			o.answered(e, o.groups[req.Group], req.MemberID, resp.ErrorCode)
 		}
 	case *kmsg.HeartbeatRequest:
 		if resp, ok := e.Kafka.Resp.(*kmsg.HeartbeatResponse); ok {
+			if g := o.groups[req.Group]; g != nil && resp.ErrorCode == 0 {
+				if last, synced := g.synced[req.MemberID]; synced && last.generation == req.Generation {
+					g.proved[req.MemberID] = max(g.proved[req.MemberID], e.Kafka.Start)
+				}
+			}
 			o.answered(e, o.groups[req.Group], req.MemberID, resp.ErrorCode)
 		}
 	case *kmsg.LeaveGroupRequest:
 		if g := o.groups[req.Group]; g != nil {
-			delete(g.heard, req.MemberID)
+			g.forget(req.MemberID)
 			for i := range req.Members {
-				delete(g.heard, req.Members[i].MemberID)
+				g.forget(req.Members[i].MemberID)
 			}
 		}
 	}
+}
+
+// forget takes note that a member leaves.
+func (g *reasons) forget(member string) {
+	delete(g.heard, member)
+	delete(g.proved, member)
 }
 
 // answered judges an answer to a member.
@@ -217,17 +246,22 @@ func (o *Reasons) answered(e *history.Event, g *reasons, member string, code int
 	case kerr.UnknownMemberID.Code:
 		at, gone := g.went[member]
 		heard, was := g.heard[member]
-		delete(g.heard, member)
-		if !gone || !was || g.left[actorKey{e.Machine, e.Incarnation}] {
+		proved, owned := g.proved[member]
+		g.forget(member)
+		if !gone || g.left[actorKey{e.Machine, e.Incarnation}] {
 			return
 		}
 		margin := func(d time.Duration) time.Duration {
-			return d - time.Duration(2*o.drift*float64(d)) - 10*skew
+			return d - time.Duration(2*o.promise.Drift*float64(d)) - 10*skew
 		}
 		patient := at.at >= heard+margin(g.group.SessionTimeout) || at.waits >= 0 && at.at >= at.waits+margin(g.group.RebalanceWithin)
-		if !patient {
-			o.Violate(e.At, Budget, "%s on %s is no member of group %s since %v, though the coordinator heard what it sent at %v; its session is %v, and a rebalance waits for it %v",
+		if was && !patient {
+			o.accuse(g, e.At, Budget, "%s on %s is no member of group %s since %v, though the coordinator heard what it sent at %v; its session is %v, and a rebalance waits for it %v",
 				member, e.Machine, g.group.Name, at.at, heard, g.group.SessionTimeout, g.group.RebalanceWithin)
+		}
+		if lease := min(g.group.SessionTimeout, g.group.RebalanceWithin); owned && at.at < proved+margin(lease) {
+			o.accuse(g, e.At, Own1, "%s on %s is no member of group %s since %v, though what it sent at %v was answered that it is one, and it may act as owner for %v from then on",
+				member, e.Machine, g.group.Name, at.at, proved, lease)
 		}
 	}
 }

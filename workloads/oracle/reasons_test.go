@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -59,8 +60,30 @@ func TestMembersAreCountedOutWithPatience(t *testing.T) {
 	fires(t, NewReasons(coordinated()), Budget, "m2 on c2", again+"2s"+beats+told)
 	silent(t, NewReasons(coordinated()), again+"3s"+beats+told)
 	synced := again + "10ms; answer c2 join g m2 5ms 0 m2; answer c1 join g m1 5ms 0 m1; b1 group.changed g CompletingRebalance 2; +1ms; answer c1 sync g m1 1ms 0; b1 group.changed g Stable 2; +3s"
-	silent(t, NewReasons(coordinated()), synced+"; answer c2 beat g m2 1ms 0; b1 group.went g m2 2"+told)
+	silent(t, NewReasons(coordinated()), synced+"; answer c2 beat g m2 1ms 0 2; b1 group.went g m2 2"+told)
 	fires(t, NewReasons(coordinated()), Budget, "m1 on c1", synced+"; answer c1 beat g m1 1ms 0; b1 group.went g m1 2; +1ms; answer c1 beat g m1 1ms 25")
+}
+
+// A member acts by the last answer that it got, of whichever coordinator. Its session is 1s; here a rebalance waits for it 600ms, so that it may act so long.
+func TestAnAnswerIsGoodForAWhile(t *testing.T) {
+	hasty := func() *Reasons {
+		p := coordinated()
+		p.Groups[0].RebalanceWithin = 600 * time.Millisecond
+		return NewReasons(p)
+	}
+	told := "; +1ms; answer c2 beat g m2 1ms 25"
+	// b2 coordinates and begins a rebalance at once, while b1, which has not heard of it, goes on answering.
+	moved := twoOfGroup + `b2 group.loaded __consumer_offsets/0 - 1 0 1; b2 group.came g m1 1 0 1; b2 group.came g m2 1 0 1; b2 group.changed g Stable 1 2 1; c1 consumer.rebalance g - 3
+		b2 group.changed g PreparingRebalance 1 2 1; +500ms; answer c2 beat g m2 1ms 0; +`
+	fires(t, hasty(), Own1, "m2 on c2 is no member of group g since 5.632s, though what it sent at 5.531s was answered that it is one, and it may act as owner for 600ms from then on", moved+"100ms; b2 group.went g m2 1 0 1"+told)
+	silent(t, hasty(), moved+"600ms; b2 group.went g m2 1 0 1"+told)
+	silent(t, hasty(), moved+"100ms; b2 group.went g m2 1 0 1; answer c2 leave g m2 1ms 0"+told)
+	silent(t, hasty(), moved+"100ms; c2 consumer.left g; b2 group.went g m2 1 0 1"+told)
+	// A heartbeat in a generation whose assignment it does not know lets it act no longer than the wait for its sync lasts.
+	unsynced := twoOfGroup + `+1s; c1 consumer.rebalance g - 3; b1 group.changed g PreparingRebalance 1; +10ms; answer c2 join g m2 5ms 0 m2; answer c1 join g m1 5ms 0 m1
+		b1 group.changed g CompletingRebalance 2; +550ms; answer c2 beat g m2 1ms 0 2; +50ms; b1 group.went g m2 2` + told
+	silent(t, hasty(), unsynced)
+	fires(t, hasty(), Own1, "m2 on c2", strings.Replace(unsynced, "+550ms", "answer c2 sync g m2 5ms 0 2; +550ms", 1))
 }
 
 func TestMembersAreKnownToSomebody(t *testing.T) {

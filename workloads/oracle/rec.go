@@ -37,9 +37,10 @@ import (
 // Not verified: the records inside the batches; what a compaction puts in the place of a segment at the moment at which the process stops (Compaction does).
 type Recoveries struct {
 	Findings
+	recordless
 	disks *Disks
 	stuck map[*diskLog]bool // told already
-	last  time.Duration
+	files log.Checker
 }
 
 // NewRecoveries judges the disks that d watches.
@@ -58,7 +59,6 @@ func (o *Recoveries) Invariants() []string { return []string{Recovery, Live} }
 // Observe takes an event of the run.
 func (o *Recoveries) Observe(e *history.Event) {
 	o.disks.Observe(e)
-	o.last = e.At
 	if e.Kind == history.KafkaCalled && !o.disks.promise.Ruins.Records() {
 		o.fetched(e)
 	}
@@ -146,7 +146,7 @@ func (o *Recoveries) indexes(l *diskLog, at time.Duration) {
 			files = append(files, log.DirFile{Name: path.Base(f.Path), Size: f.Size, Data: fileReader{f}})
 		}
 	}
-	_, err := log.CheckDir(files)
+	_, err := o.files.Check(files)
 	var d *log.Damage
 	// Damage of the log itself is told elsewhere.
 	if errors.As(err, &d) && !strings.HasSuffix(d.File, ".log") {
@@ -301,7 +301,7 @@ func (o *Recoveries) unchanged(l *diskLog, end End) {
 	for _, s := range l.live() {
 		known = append(known, s.batches...)
 	}
-	batches, _, reached, wrong := d.cached(l)
+	batches, _, reached, wrong := d.last(l)
 	for i, b := range known {
 		if b.next() > l.visible {
 			break

@@ -365,7 +365,7 @@ func TestSegmentsThatKeepTheirNames(t *testing.T) {
 	f.silent()
 }
 
-// A replica whose log begins behind all that its leader has begins anew further back, as one does whose leader begins behind its end further on. It may stop at any moment on the way.
+// A replica whose log begins behind all that its leader has begins anew further back, as one does whose leader begins at its end or behind it further on. It may stop at any moment on the way.
 func TestReplicasThatBeginAnew(t *testing.T) {
 	cfg := log.Config{SegmentBytes: 300, FlushInterval: time.Second, RetentionTime: -1, RetentionBytes: 1}
 	for seed := range uint64(40) {
@@ -405,7 +405,10 @@ func TestReplicasThatBeginAnew(t *testing.T) {
 			further, back := draw.IntN(2) == 0, draw.Int64N(5)
 			b.c.Go("restart", func() {
 				if further {
-					to := l.End() + 1
+					to := l.End()
+					if l.Start() == to || draw.IntN(2) == 0 {
+						to++
+					}
 					if l.Restart(to, 0) == nil {
 						told(to)
 					}
@@ -447,4 +450,35 @@ func TestReplicasThatBeginAnewWithoutReason(t *testing.T) {
 		f.remove(10)
 		f.fires(Retain, "no segment is left to append to")
 	}
+}
+
+// What retention writes when it takes the oldest segments is no reason to take others, nor to leave none.
+func TestRetentionOfAReplicaIsNoBeginningAnew(t *testing.T) {
+	f := threeSegments(t, Topic{Replicas: 2, RetentionTime: -1, RetentionBytes: -1})
+	f.trace(machine.HighWatermark, 12, 0)
+	f.checkpoint(5, true)
+	f.remove(0)
+	f.fires(Retain, "segment 0..4 (1061 bytes) was removed, but the log behind it has 2122 bytes")
+
+	f = threeSegments(t, Topic{Replicas: 2, RetentionTime: time.Millisecond, RetentionBytes: -1})
+	f.trace(machine.HighWatermark, 12, 0)
+	f.segment(12)
+	f.syncDirs()
+	f.pass(time.Second)
+	f.checkpoint(12, true)
+	for _, base := range []int64{0, 5, 10, 12} {
+		f.remove(base)
+	}
+	f.fires(Retain, "empty segment 12 was removed, but no segment is left to append to")
+
+	f = threeSegments(t, Topic{Replicas: 2, RetentionTime: -1, RetentionBytes: -1})
+	f.trace(machine.HighWatermark, 12, 0)
+	f.checkpoint(12, true)
+	for _, base := range []int64{10, 5, 0} {
+		f.remove(base)
+	}
+	f.segment(12)
+	f.syncDirs()
+	f.trace(machine.LogTruncated, 12, 12)
+	f.silent()
 }

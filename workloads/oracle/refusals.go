@@ -20,6 +20,7 @@ import (
 // Not verified: other errors, which say that the broker is not the right one or not ready; what clients do about it.
 type Refusals struct {
 	Findings
+	recordless
 	promise *Promise
 	faults  map[int]bool             // that may make disks fail, active
 	until   time.Duration            // when the last of them ended; none

@@ -122,7 +122,7 @@ func (o *Retention) removed(l *diskLog, s *segmentScan) {
 		}
 		o.Violate(o.disks.now(), Retain, "%s on %s: %s was removed, but %s", l.place, l.on.machine, what, fmt.Sprintf(format, args...))
 	}
-	if l.replicated && (last && i > 0 && s.base >= l.committed || l.restarts(l.first(), whole.next())) {
+	if l.replicated && (last && i > 0 && s.base >= l.committed || l.restarts(l.first(), whole.next(), last)) {
 		return // the end of a replica is cut off, or it begins anew: Recoveries judges that
 	}
 	if !l.open {

@@ -165,6 +165,9 @@ func (r *Ruins) Exposed(machine string) bool {
 // Took tells whether the event that was observed last, a power loss, may have taken what was flushed on the machine.
 func (r *Ruins) Took(machine string) bool { return r != nil && r.took != "" && r.took == machine }
 
+// Touched tells whether a fault beyond the atlas ever hit the machine's disk.
+func (r *Ruins) Touched(machine string) bool { return r != nil && r.machines[machine] != nil }
+
 // Hurt tells whether the machine's disk was ever ruined, and not replaced since. What a server keeps there may be damaged for good, and then it rightly refuses to go
 // on by guessing: it may stay down, or keep a log closed, until somebody looks at it.
 func (r *Ruins) Hurt(machine string) bool {

@@ -38,6 +38,23 @@ func owners(p *Promise) Oracle     { return NewOwnership(p) }
 func sessions(p *Promise) Oracle   { return NewSessions(p) }
 func commits(p *Promise) Oracle    { return NewOffsets(p, nil) }
 func lives(p *Promise) Oracle      { return livenessOf(p) }
+func caps(p *Promise) Oracle       { return NewBudget(p) }
+func why(p *Promise) Oracle        { return NewReasons(p) }
+func parties(p *Promise) Oracle    { return NewMembers(p) }
+
+// gathered has a group that brokers coordinate; its offsets are in so many copies.
+func gathered(copies int) func(*Promise) {
+	return func(p *Promise) {
+		p.Groups = meeting(true).Groups
+		p.Topics = append(p.Topics, Topic{Name: offsetsTopic, Partitions: 1, Replicas: copies})
+	}
+}
+
+// capped allows a group of brokers one rebalance for each change.
+func capped(p *Promise) {
+	gathered(3)(p)
+	p.RebalancesPerChange = 1
+}
 
 // written is a record that is stored, shown and acknowledged, and read by nobody.
 const written = "b1 log.opened t/0 - 0 0; sent 0/0 t; b1 log.appended t/0 - 0 1; b1 log.visible t/0 - 1; acked 0/0 t/0 0; "
@@ -100,6 +117,28 @@ func TestAnExcuseIsNoBlindfold(t *testing.T) {
 		{"a broker gives up", lives, nil, expand(upAndRead) + "RUIN; exit b1 what is this; start b1", Live,
 			[]string{"ruin 1 b1 bytes"}, []string{"wipe b1", "ruin 1 b2 bytes"}},
 		{"a consumer gives up", lives, nil, expand(upAndRead) + "RUIN; exit c1 what is this", Live, []string{"ruin 1 coord bytes"}, []string{"ruin 1 b1 bytes", "wipe b1", "ruin 1 b1 wire"}},
+		{"a record handed over by another than the owner", parties, gathered(1), twoMembers + "RUIN; released c1 g/t/0; handed c1 g/t/0 1", Own1,
+			[]string{"ruin 1 b1 bytes", "wipe b1", "ruin 1 b1 wire", "wipe coord"}, []string{"ruin 1 b2 bytes", "wipe b2", "wipe c1", "ruin 1 c1 flushes"}},
+		{"a record handed over by another than the owner, with copies of the group", parties, gathered(3), twoMembers + "RUIN; released c1 g/t/0; handed c1 g/t/0 1", Own1,
+			[]string{"free __consumer_offsets/0", "ruin 1 b1 wire", "wipe coord"}, []string{"ruin 1 b1 bytes", "wipe b1", "free __consumer_offsets/1", "free t/0"}},
+		{"a partition of a group without owner", parties, gathered(3), twoMembers + "RUIN; released c1 g/t/0; +11s; handed c2 g/t/1 1", OwnAll,
+			[]string{"free __consumer_offsets/0"}, []string{"ruin 1 b1 bytes; mend 1 b1 bytes", "free t/0"}},
+		{"a commit of an older generation", parties, gathered(3), twoMembers + "RUIN; b1 group.changed g Stable 2 2 0; b1 group.stored g/t/0 m1 1 1 0", Gen,
+			[]string{"free __consumer_offsets/0"}, []string{"wipe b1", "free t/0"}},
+		{"a rebalance without reason", why, gathered(1), twoOfGroup + "RUIN; b1 group.changed g PreparingRebalance 1", Budget,
+			[]string{"ruin 1 b1 bytes", "wipe b1", "ruin 1 b1 wire", "wipe coord"}, []string{"ruin 1 b2 bytes", "wipe b2"}},
+		{"a rebalance without reason, with copies of the group", why, gathered(3), twoOfGroup + "RUIN; b1 group.changed g PreparingRebalance 1", Budget,
+			[]string{"free __consumer_offsets/0", "ruin 1 b1 wire"}, []string{"ruin 1 b1 bytes", "wipe b1", "free t/0"}},
+		{"a member counted out too soon", why, gathered(3), twoOfGroup + "RUIN; b1 group.went g m2 1; +1ms; answer c2 beat g m2 1ms 25", Budget,
+			[]string{"free __consumer_offsets/0", "ruin 1 b1 wire"}, []string{"ruin 1 b1 bytes", "wipe b1", "free t/0"}},
+		{"too many rebalances", caps, capped, twoMembers + "RUIN; " + strings.Repeat("b1 group.changed g PreparingRebalance 1 2 0; ", 6), Budget,
+			[]string{"free __consumer_offsets/0", "ruin 1 b1 wire"}, []string{"ruin 1 b1 bytes", "wipe b1", "free t/0"}},
+		{"too many requests", caps, func(p *Promise) { p.RequestsPerSecond = 3 }, "request c1 0s; request c1 100ms; RUIN; request c1 200ms; request c1 999ms", Budget,
+			[]string{"ruin 1 b1 bytes", "wipe b1", "wipe c1", "ruin 1 b1 wire"}, []string{"ruin 1 b2 bytes", "wipe b2", "free t/0"}},
+		{"slow produce requests", caps, func(p *Promise) { p.Produce = 20 * time.Millisecond }, "RUIN; produce p1 1 21ms; produce p1 1 21ms", Budget,
+			[]string{"ruin 1 b1 bytes", "wipe b1", "ruin 1 b1 wire"}, []string{"ruin 1 b2 bytes", "free t/0"}},
+		{"slow produce requests before", caps, func(p *Promise) { p.Produce = 20 * time.Millisecond }, "produce p1 1 21ms; produce p1 1 21ms; RUIN", Budget,
+			nil, []string{"ruin 1 b1 bytes", "wipe b1", "free t/0"}},
 		{"a panic", lives, nil, expand(upAndRead) + "RUIN; exit b1 panic: index out of range", Live, nil, []string{"ruin 1 b1 bytes", "wipe b1", "ruin 1 b1 wire", "ruin 1 coord bytes", "wipe coord"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 // Not verified: that what is acknowledged is where the acknowledgement says, and what becomes of a record that gets a new sequence number (Delivery); anything across partitions.
 type Sequences struct {
 	Findings
+	recordless
 	promise *Promise
 	disks   *Disks
 	logs    map[*diskLog]*sequenced

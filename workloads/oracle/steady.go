@@ -14,6 +14,7 @@ import (
 // Not verified: how fast they come back (Liveness). Beyond the atlas ([Ruins]) a partition that is freed is not judged.
 type Steadiness struct {
 	Findings
+	recordless
 	cluster *Cluster
 	calm    *calm
 	changed time.Duration // when a broker last came or went

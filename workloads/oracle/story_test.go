@@ -28,13 +28,14 @@ import (
 //	crash b1, power b1, wipe b1, start b1, pause b1, resume b1, exit b1 reason
 //	fault 1 text, healed 1 text, phase heal
 //	ruin 1 b1 bytes, mend 1 b1 bytes     also: flushes, wire
+//	free t/0                             a fault takes too many copies of the partition
 //	c1 call set=data /path 7 1s 2s ok    an operation of session 7 from 1s to 2s: ok, refused or lost
 //	request c1 1s                        a request to a broker that began then
 //	refused b1 t/0 56                    a fetch from machine b1 gets this error code
 //	commits c1 g m1 1 t/0 42 10ms        an acknowledged commit of member m1 in generation 1, that ends now and took so long; a last number is the error code of one that was refused
 //	recalls c1 g t/0 42 10ms             the answer to a question for a committed offset, likewise
 //	ends c1 b1 t/0 42 10ms               the answer of b1 to the question where the log ends, likewise
-//	answer c1 join g m1 20ms 0           to the join (sync, beat, leave) of member m1 (- for none) of group g, sent so long ago; a last word is the member id in it, m1 leads; lost: none came
+//	answer c1 join g m1 20ms 0           to the join (sync, beat, leave) of member m1 (- for none) of group g, sent so long ago; a last word is the member id in it, m1 leads, or the generation of a sync or beat; lost: none came
 //	produce p1 1 20ms                    a produce request with acks=1 that ends now and took so long
 //
 // "handed c1 g/t/0 41", "claimed c1 g/t/0 40", "released c1 g/t/0", "committed c1 g/t/0 42" and "reset c1 g/t/0 40 50" are short
@@ -124,7 +125,12 @@ func (s *story) duration(text string) time.Duration {
 	return d
 }
 
-func (s *story) trace(who history.Who, kind, subject, detail string, n ...string) {
+func (s *story) kind(name string) (k machine.Kind) {
+	require.NoError(s.t, k.UnmarshalText([]byte(name)), s.line)
+	return k
+}
+
+func (s *story) trace(who history.Who, kind machine.Kind, subject, detail string, n ...string) {
 	e := machine.Event{Kind: kind, Subject: subject, Detail: strings.ReplaceAll(detail, "_", " ")}
 	switch {
 	case detail == "-":
@@ -184,7 +190,7 @@ func (s *story) event(w []string) {
 		g, t, p := seat(w[2])
 		r.Sought(s.who(w[1]), g, w[1], t, p, s.num(w[3]))
 	case "handed", "claimed", "released", "committed", "reset":
-		s.trace(s.who(w[1]), "consumer."+w[0], w[2], w[1], w[3:]...)
+		s.trace(s.who(w[1]), s.kind("consumer."+w[0]), w[2], w[1], w[3:]...)
 	case "commit":
 		g, t, p := seat(w[1])
 		s.trace(coord, machine.ZnodeSet, fmt.Sprintf("/consumers/%s/offsets/%s/%d", g, t, p), w[2])
@@ -224,6 +230,10 @@ func (s *story) event(w []string) {
 		r.FaultHealed("", int(s.num(w[1])), strings.Join(w[2:], " "))
 	case "ruin":
 		r.MachineRuined(w[2], int(s.num(w[1])), w[3])
+	case "free":
+		at, ok := parsePlace(w[1])
+		require.True(s.t, ok, s.line)
+		r.PartitionRuined(at.topic, at.partition, 1)
 	case "mend":
 		r.MachineMended(w[2], int(s.num(w[1])), w[3])
 	case "phase":
@@ -282,7 +292,7 @@ func (s *story) event(w []string) {
 		}
 		require.Contains(s.t, w[1], ".", s.line)
 		who := s.who(w[0])
-		kind := w[1]
+		kind := s.kind(w[1])
 		subject, detail := "", "-"
 		if len(w) > 2 && w[2] != "-" {
 			subject = w[2]
@@ -298,18 +308,21 @@ func (s *story) event(w []string) {
 func (s *story) answer(w []string) {
 	who, group, member, took := s.who(w[0]), w[2], strings.Trim(w[3], "-"), s.duration(w[4])
 	c := &history.KafkaCall{Broker: "b1:9092", Start: s.now - took, End: s.now, Sent: true}
-	code := int16(0)
+	code, generation := int16(0), int32(0)
 	if w[5] != "lost" {
 		code = int16(s.num(w[5]))
+	}
+	if len(w) > 6 && w[1] != "join" {
+		generation = int32(s.num(w[6]))
 	}
 	switch w[1] {
 	case "join":
 		c.Req = &kmsg.JoinGroupRequest{Group: group, MemberID: member}
 		c.Resp = &kmsg.JoinGroupResponse{MemberID: w[len(w)-1], LeaderID: "m1", ErrorCode: code}
 	case "sync":
-		c.Req, c.Resp = &kmsg.SyncGroupRequest{Group: group, MemberID: member}, &kmsg.SyncGroupResponse{ErrorCode: code}
+		c.Req, c.Resp = &kmsg.SyncGroupRequest{Group: group, MemberID: member, Generation: generation}, &kmsg.SyncGroupResponse{ErrorCode: code}
 	case "beat":
-		c.Req, c.Resp = &kmsg.HeartbeatRequest{Group: group, MemberID: member}, &kmsg.HeartbeatResponse{ErrorCode: code}
+		c.Req, c.Resp = &kmsg.HeartbeatRequest{Group: group, MemberID: member, Generation: generation}, &kmsg.HeartbeatResponse{ErrorCode: code}
 	case "leave":
 		c.Req = &kmsg.LeaveGroupRequest{Group: group, Members: []kmsg.LeaveGroupRequestMember{{MemberID: member}}}
 		c.Resp = &kmsg.LeaveGroupResponse{ErrorCode: code}

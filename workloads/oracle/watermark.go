@@ -26,6 +26,7 @@ import (
 // judged.
 type Watermarks struct {
 	Findings
+	recordless
 	cluster *Cluster
 	marks   map[hosted]*watermark
 	high    map[place]int64 // the highest HW that a leader told since the last unclean election
@@ -143,7 +144,7 @@ func (o *Watermarks) Observe(e *history.Event) {
 		w.behind, w.end = false, t.B
 	case machine.LogTruncated:
 		w.end = t.B
-		if t.B > t.A {
+		if t.B > t.A || t.B == t.A && w.open {
 			w.start, w.behind = t.B, true
 		}
 		w.start = min(w.start, t.B)

@@ -19,7 +19,15 @@ type stock struct {
 
 // Observe implements history.Observer.
 func (s *stock) Observe(e *history.Event) {
-	if faults.RoleOf(e.Machine) == roleBroker {
+	switch e.Kind {
+	case history.MachineStarted, history.MachineExited, history.MachineCrashed, history.Traced:
+	default:
+		return
+	}
+	if e.Kind != history.Traced || e.Trace.Kind == machine.LogFailed {
+		if faults.RoleOf(e.Machine) != roleBroker {
+			return
+		}
 		switch e.Kind {
 		case history.MachineStarted:
 			s.copies.Started(e.Machine)
@@ -31,13 +39,8 @@ func (s *stock) Observe(e *history.Event) {
 				s.copies.Lost(e.Machine)
 			}
 		case history.Traced:
-			if e.Trace.Kind == machine.LogFailed {
-				s.copies.Failed(e.Machine)
-			}
+			s.copies.Failed(e.Machine)
 		}
-		return
-	}
-	if e.Kind != history.Traced {
 		return
 	}
 	switch t := &e.Trace; t.Kind {

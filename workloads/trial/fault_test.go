@@ -39,7 +39,7 @@ func (r recorded) find(kind history.Kind, machine string) []history.Event {
 	return out
 }
 
-func (r recorded) traced(kind, subject string) []history.Event {
+func (r recorded) traced(kind machine.Kind, subject string) []history.Event {
 	var out []history.Event
 	for _, e := range r {
 		if e.Kind == history.Traced && e.Trace.Kind == kind && strings.HasPrefix(e.Trace.Subject, subject) {

@@ -16,12 +16,13 @@ import (
 // tally counts for the summary of a run, and follows how far the slowest group is behind.
 type tally struct {
 	acked, processed int64
-	ends             map[partition]int64 // after the highest offset acknowledged
-	visible          map[partition]int64 // first offset that consumers may not see
-	several          map[string]bool     // topics with several replicas
+	shares           map[partition]*share
+	near             [64]*share      // by the partition's number: the one looked up last
+	several          map[string]bool // topics with several replicas
 	groups           map[string]*progress
+	order            []*progress
 	parsed           map[string]partition
-	seats            map[string]seat
+	seats            map[string]*reader // by "group/topic/partition"
 	names            *oracle.Incarnations
 }
 
@@ -30,31 +31,62 @@ type partition struct {
 	index int32
 }
 
-type seat struct {
-	group string
+// share is the account of a partition.
+type share struct {
 	partition
+	end     int64 // after the highest offset acknowledged
+	shown   bool
+	visible int64    // if shown: first offset that consumers may not see
+	readers []reader // one for each group, as in tally.order
+}
+
+// reader is how far a group has got in a partition.
+type reader struct {
+	reads  bool  // it reads the topic
+	next   int64 // after the highest offset processed
+	stored int64 // committed
+	reset  int64 // after the last reset: nothing below is there to be read
 }
 
 // progress is one group's.
 type progress struct {
+	name        string
+	number      int // in tally.order
 	topics      map[string]bool
-	coordinated bool                // by a broker
-	next        map[partition]int64 // after the highest offset processed
-	stored      map[partition]int64 // committed
-	reset       map[partition]int64 // after the last reset: nothing below is there to be read
-	lag         int64               // acked records above next, over all partitions of the run
+	coordinated bool  // by a broker
+	lag         int64 // acked records above next, over all partitions of the run
 }
 
 func newTally(groups map[string][]string, several map[string]bool) *tally {
-	t := &tally{several: several, ends: map[partition]int64{}, visible: map[partition]int64{}, groups: map[string]*progress{}, parsed: map[string]partition{}, seats: map[string]seat{}}
-	for name, topics := range groups {
-		g := &progress{topics: map[string]bool{}, next: map[partition]int64{}, stored: map[partition]int64{}, reset: map[partition]int64{}}
-		for _, topic := range topics {
+	t := &tally{several: several, shares: map[partition]*share{}, groups: map[string]*progress{}, parsed: map[string]partition{}, seats: map[string]*reader{}}
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		g := &progress{name: name, number: len(t.order), topics: map[string]bool{}}
+		for _, topic := range groups[name] {
 			g.topics[topic] = true
 		}
 		t.groups[name] = g
+		t.order = append(t.order, g)
 	}
 	return t
+}
+
+// share is the account of a partition.
+func (t *tally) share(topic string, index int32) *share {
+	near := &t.near[index&63]
+	if s := *near; s != nil && s.index == index && s.topic == topic {
+		return s
+	}
+	p := partition{topic, index}
+	s := t.shares[p]
+	if s == nil {
+		s = &share{partition: p, readers: make([]reader, len(t.order))}
+		for i, g := range t.order {
+			s.readers[i].reads = g.topics[oracle.BaseTopic(topic)]
+		}
+		t.shares[p] = s
+	}
+	*near = s
+	return s
 }
 
 // Observe implements history.Observer.
@@ -62,28 +94,27 @@ func (t *tally) Observe(e *history.Event) {
 	switch e.Kind {
 	case history.Acked:
 		t.acked++
-		p := partition{e.Topic, e.Partition}
-		if t.names.Dead(p.topic) {
+		if t.names.Dead(e.Topic) {
 			return
 		}
-		if more := e.Offset + 1 - t.ends[p]; more > 0 {
-			t.ends[p] += more
-			for _, g := range t.groups {
-				if g.reads(p) {
-					g.lag += min(more, max(0, t.ends[p]-g.next[p]))
+		s := t.share(e.Topic, e.Partition)
+		if more := e.Offset + 1 - s.end; more > 0 {
+			s.end += more
+			for i := range s.readers {
+				if r := &s.readers[i]; r.reads {
+					t.order[i].lag += min(more, max(0, s.end-r.next))
 				}
 			}
 		}
 	case history.Processed:
 		t.processed++
-		p := partition{e.Topic, e.Partition}
-		g := t.groups[e.Group]
-		if t.names.Dead(p.topic) {
+		if t.names.Dead(e.Topic) {
 			return
 		}
-		if old := g.next[p]; e.Offset+1 > old {
-			g.next[p] = e.Offset + 1
-			g.lag -= max(0, min(e.Offset+1, t.ends[p])-old)
+		g, s := t.groups[e.Group], t.share(e.Topic, e.Partition)
+		if r := &s.readers[g.number]; e.Offset+1 > r.next {
+			g.lag -= max(0, min(e.Offset+1, s.end)-r.next)
+			r.next = e.Offset + 1
 		}
 	case history.Traced:
 		switch e.Trace.Kind {
@@ -98,19 +129,16 @@ func (t *tally) Observe(e *history.Event) {
 				t.shown(e.Trace.Subject, true, e.Trace.A)
 			}
 		case machine.ConsumerCommitted:
-			s := t.seat(e.Trace.Subject)
-			if g := t.groups[s.group]; g != nil {
-				g.stored[s.partition] = e.Trace.A
+			if r := t.reader(e.Trace.Subject); r != nil {
+				r.stored = e.Trace.A
 			}
 		case machine.ConsumerClaimed: // what was committed, though who committed it may not have lived to hear of that
-			s := t.seat(e.Trace.Subject)
-			if g := t.groups[s.group]; g != nil && e.Trace.A >= 0 {
-				g.stored[s.partition] = e.Trace.A
+			if r := t.reader(e.Trace.Subject); r != nil && e.Trace.A >= 0 {
+				r.stored = e.Trace.A
 			}
 		case machine.ConsumerReset:
-			s := t.seat(e.Trace.Subject)
-			if g := t.groups[s.group]; g != nil {
-				g.reset[s.partition] = e.Trace.B
+			if r := t.reader(e.Trace.Subject); r != nil {
+				r.reset = e.Trace.B
 			}
 		case machine.ZnodeDeleted:
 			if topic, ok := strings.CutPrefix(e.Trace.Subject, topicsPath); ok {
@@ -123,28 +151,25 @@ func (t *tally) Observe(e *history.Event) {
 // shown notes what consumers may see of a partition, as who has its only log says, or, of several replicas, its leader.
 func (t *tally) shown(subject string, leader bool, visible int64) {
 	if p := t.partition(subject); t.several[oracle.BaseTopic(p.topic)] == leader && !t.names.Dead(p.topic) {
-		t.visible[p] = visible
+		s := t.share(p.topic, p.index)
+		s.shown, s.visible = true, visible
 	}
 }
 
 // forget takes a topic that was deleted out of the account: nobody waits for what it held.
 func (t *tally) forget(topic string) {
-	for p, end := range t.ends {
+	for p, s := range t.shares { // order: each for itself
 		if p.topic != topic {
 			continue
 		}
-		for _, g := range t.groups { // order: each for itself
-			if g.reads(p) {
-				g.lag -= max(0, end-g.next[p])
+		for i := range s.readers {
+			if r := &s.readers[i]; r.reads {
+				t.order[i].lag -= max(0, s.end-r.next)
 			}
 		}
-		delete(t.ends, p)
+		s.end, s.shown = 0, false
 	}
-	maps.DeleteFunc(t.visible, func(p partition, _ int64) bool { return p.topic == topic })
 }
-
-// reads tells whether the group reads the partition.
-func (g *progress) reads(p partition) bool { return g.topics[oracle.BaseTopic(p.topic)] }
 
 // partition parses "topic/partition".
 func (t *tally) partition(subject string) partition {
@@ -158,21 +183,24 @@ func (t *tally) partition(subject string) partition {
 	return p
 }
 
-// seat parses "group/topic/partition".
-func (t *tally) seat(subject string) seat {
-	s, ok := t.seats[subject]
+// reader is what is known of "group/topic/partition"; nil when there is no such group.
+func (t *tally) reader(subject string) *reader {
+	r, ok := t.seats[subject]
 	if !ok {
 		group, rest, _ := strings.Cut(subject, "/")
-		s = seat{group, t.partition(rest)}
-		t.seats[subject] = s
+		if g := t.groups[group]; g != nil {
+			p := t.partition(rest)
+			r = &t.share(p.topic, p.index).readers[g.number]
+		}
+		t.seats[subject] = r
 	}
-	return s
+	return r
 }
 
 // lag is how many acknowledged records the slowest group has not processed.
 func (t *tally) lag() int64 {
 	most := int64(math.MinInt64)
-	for _, g := range t.groups {
+	for _, g := range t.order {
 		most = max(most, g.lag)
 	}
 	return most
@@ -182,10 +210,13 @@ func (t *tally) lag() int64 {
 // that may be closed for good count for nobody.
 func (t *tally) behind(closed func(partition) bool) string {
 	var out []string
-	for name, g := range t.groups {
-		for p, end := range t.visible {
-			if at := max(g.next[p], g.stored[p], g.reset[p]); g.reads(p) && at < end && !closed(p) {
-				out = append(out, fmt.Sprintf("group %s is at offset %d of %s/%d, of which offsets below %d are visible", name, at, p.topic, p.index, end))
+	for _, s := range t.shares { // order: the least is told
+		if !s.shown {
+			continue
+		}
+		for i, r := range s.readers {
+			if at := max(r.next, r.stored, r.reset); r.reads && at < s.visible && !closed(s.partition) {
+				out = append(out, fmt.Sprintf("group %s is at offset %d of %s/%d, of which offsets below %d are visible", t.order[i].name, at, s.topic, s.index, s.visible))
 			}
 		}
 	}

@@ -16,7 +16,7 @@ func TestTallyBehind(t *testing.T) {
 	rec := history.NewRecorder(func() time.Duration { return 0 })
 	rec.Attach(y)
 	who := history.Who{Machine: "b", Incarnation: 1}
-	trace := func(kind, subject string, a, b int64) {
+	trace := func(kind machine.Kind, subject string, a, b int64) {
 		rec.Traced(who, machine.Event{Kind: kind, Subject: subject, A: a, B: b})
 	}
 	trace(machine.LogOpened, "t/0", 0, 0)
