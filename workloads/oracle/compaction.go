@@ -20,7 +20,8 @@ import (
 //   - it holds batches for the same offsets, without a gap, and is durable; the records in it are ones that were there, with the same leader epoch, time, key, value and headers;
 //   - a record that is not in it is below the high watermark, and its key comes again later, below the high watermark, in the same log; or it is a tombstone whose batch says that it may go by now (by that broker's wall clock,
 //     the latest reading of the last 30 s), and nothing of its key is left before it;
-//   - of each idempotent producer the last batch below the high watermark stays, if only as a header that says so: a replica that copies the log, or reads it after a crash, knows retries by it (IDEMP);
+//   - of each idempotent producer the last batch below the high watermark stays, if only as a header that says so: a replica that copies the log, or reads it after a crash, knows retries by it (IDEMP). A producer
+//     that was silent for forgottenAfter, by its batch's time and the broker's wall clock, may be forgotten;
 //   - the active segment is not touched.
 //
 // Verified when a leader begins, when a replica joins those in sync, and at the end for every open replica: of each key it has the last record that was committed below its high watermark as any leader told it, or a later one; a tombstone may be gone if nothing is left
@@ -238,10 +239,10 @@ func (o *Compaction) compacts(l *diskLog, e *history.Event) {
 			first[r.key] = r.offset
 		}
 	}
-	if judged {
-		o.remembers(l, e, name, shown)
-	}
 	wall := o.disks.latest(l.on, false)
+	if judged {
+		o.remembers(l, e, name, shown, wall)
+	}
 	i := 0
 	for _, r := range have {
 		if r.offset < from || r.offset >= to {
@@ -282,8 +283,11 @@ func (o *Compaction) compacts(l *diskLog, e *history.Event) {
 	}
 }
 
+// forgottenAfter is how long a silent producer is remembered (producer.id.expiration.ms).
+const forgottenAfter = 24 * time.Hour
+
 // remembers looks whether the segment that comes still says where each idempotent producer stands whose last committed batch it has.
-func (o *Compaction) remembers(l *diskLog, e *history.Event, name string, shown int64) {
+func (o *Compaction) remembers(l *diskLog, e *history.Event, name string, shown, wall int64) {
 	from, to := e.Trace.A, e.Trace.B
 	last := map[int64]numbers{} // of each producer, below the high watermark
 	for _, s := range l.live() {
@@ -298,7 +302,8 @@ func (o *Compaction) remembers(l *diskLog, e *history.Event, name string, shown 
 	kept := map[int64]numbers{}
 	o.numbered(l, name, func(h numbers) { kept[h.producer] = h })
 	for _, id := range slices.Sorted(maps.Keys(last)) {
-		if h := last[id]; h.base >= from && h.base < to && kept[id] != h {
+		h, k := last[id], kept[id]
+		if h.base >= from && h.base < to && (k.base != h.base || k.epoch != h.epoch || k.first != h.first || k.records != h.records) && wall-h.newest < forgottenAfter.Milliseconds() {
 			o.Violate(e.At, Idemp, "%s on %s is compacted from %d to %d: that the batch at offset %d was the last one of producer %d, from sequence number %d on, is not to be seen any more",
 				l.place, l.on.machine, from, to-1, h.base, h.producer, h.first)
 		}

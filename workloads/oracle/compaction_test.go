@@ -3,6 +3,7 @@ package oracle
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,7 +21,7 @@ type compacted struct {
 	comp *Compaction
 }
 
-// newCompacted appends a record of each key, in segments of two, and flushes. A key with a minus is a tombstone.
+// newCompacted appends a record of each key, in segments of two, and flushes. A key with a minus is a tombstone, one with a number before it the record with that sequence number of an idempotent producer.
 func newCompacted(t *testing.T, keys ...string) *compacted {
 	b := &compacted{bench: newBench(t, 1, Topic{Compact: true, RetentionTime: -1, RetentionBytes: -1})}
 	b.comp = NewCompaction(nil, b.disks)
@@ -44,11 +45,17 @@ func newCompacted(t *testing.T, keys ...string) *compacted {
 func (b *compacted) batch(key string) []byte {
 	var w wire.Builder
 	w.Reset(wire.None)
-	value := []byte("v")
+	value, at := []byte("v"), int64(1000)
+	if sequence, of, ok := strings.Cut(key, ":"); ok {
+		n, err := strconv.ParseInt(sequence, 10, 32)
+		require.NoError(b.t, err)
+		key, at = of, b.m.Now().UnixMilli()
+		w.ProducerID, w.ProducerEpoch, w.BaseSequence = 7, 0, int32(n)
+	}
 	if key[0] == '-' {
 		key, value = key[1:], nil
 	}
-	w.Add(1000, []byte(key), value, nil)
+	w.Add(at, []byte(key), value, nil)
 	p, err := w.Finish()
 	require.NoError(b.t, err)
 	return append([]byte(nil), p...)
@@ -149,4 +156,20 @@ func TestCompactionTakesTooMuch(t *testing.T) {
 	b := newCompacted(t, keys...)
 	b.forge(4, "", "a")
 	require.NotEmpty(t, b.tells(Durable), "the last value of c is gone at the end")
+}
+
+// The last batch of an idempotent producer stays as a header; those before it may go.
+func TestCompactionForgetsASequence(t *testing.T) {
+	b := newCompacted(t, "0:a", "b", "a", "c", "d")
+	require.NoError(t, b.do(func() error { return b.log.Compact(1 << 40) }))
+	require.Equal(t, []bool{true, false}, gone(b, 2))
+	require.Empty(t, b.tells(Idemp))
+
+	b = newCompacted(t, "0:a", "b", "a", "c", "d")
+	b.forge(0, "", "b")
+	require.Equal(t, []string{"visits/0 on broker-1 is compacted from 0 to 1: that the batch at offset 0 was the last one of producer 7, from sequence number 0 on, is not to be seen any more"}, b.tells(Idemp))
+
+	b = newCompacted(t, "0:a", "b", "1:a", "c", "d")
+	b.forge(0, "", "b")
+	require.Empty(t, b.tells(Idemp))
 }

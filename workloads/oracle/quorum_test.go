@@ -77,3 +77,14 @@ func TestNothingIsCommittedWhileTooFewAreInSync(t *testing.T) {
 	one.Topics[0].MinISR = 1
 	silent(t, NewQuorum(NewCluster(one)), elected+"b2 log.committed t/0 - 5 1 1")
 }
+
+// A reassignment takes a replica out when all that stay are in sync.
+func TestWhoStaysIsInSync(t *testing.T) {
+	topic := func(replicas string) string {
+		return `z znode.set /brokers/topics/t {"partitions":{"0":[` + replicas + `]}};`
+	}
+	begin := threeReplicas + leads(1, 0, 1, 2, 3)
+	silent(t, quorum(), begin+leads(1, 1, 1, 2)+topic("1,2"))
+	silent(t, quorum(), begin+leads(1, 0, 1)+topic("1,2,3,4"))
+	fires(t, quorum(), Durable, "broker 3 is no replica of t/0 any more, though broker 2, which stays, is not in sync", begin+leads(1, 1, 1)+topic("1,2"))
+}

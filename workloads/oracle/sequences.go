@@ -138,13 +138,14 @@ type numbers struct {
 	producer int64
 	epoch    int16
 	first    int32
-	gap      bool // it only fills the place of batches that are gone
+	newest   int64 // of its times, ms since 1970
+	gap      bool  // it only fills the place of batches that are gone
 }
 
 func readNumbers(p []byte) (h numbers, size int64) {
 	h = numbers{
 		base: int64(binary.BigEndian.Uint64(p)), records: int32(binary.BigEndian.Uint32(p[23:])) + 1, producer: int64(binary.BigEndian.Uint64(p[43:])),
-		epoch: int16(binary.BigEndian.Uint16(p[51:])), first: int32(binary.BigEndian.Uint32(p[53:])),
+		newest: int64(binary.BigEndian.Uint64(p[35:])), epoch: int16(binary.BigEndian.Uint16(p[51:])), first: int32(binary.BigEndian.Uint32(p[53:])),
 	}
 	h.gap = h.producer < 0 && binary.BigEndian.Uint32(p[57:]) == 0
 	return h, int64(int32(binary.BigEndian.Uint32(p[8:]))) + batchPrefix
