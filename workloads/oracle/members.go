@@ -18,7 +18,7 @@ import (
 // Verified, at every record handed over (OWN1):
 //   - the consumer's claim stands, and nobody claimed the partition after it;
 //   - its process is a member of the group at this very moment, by the member id with which it was synced last;
-//   - the stored assignment gives the partition to nobody else;
+//   - the stored assignment gives the partition to nobody else, and when it gives it to nobody, the last one that gave it to anybody gave it to this member: as long as a partition changes hands nobody may act as its owner but who had it;
 //   - the generation in which it was synced is the group's; where members keep their partitions through a rebalance (cooperative), it may be an older one: who misses the answers to its syncs says in each
 //     join what it has, and that is given to nobody else.
 //
@@ -64,6 +64,7 @@ type party struct {
 	members    map[string]bool          // by member id
 	went       map[string]time.Duration // those that were members
 	given      map[place]string         // by the stored assignment
+	last       map[place]gift           // by the last stored assignment that gave it to anybody
 	spans      []genSpan                // which generation there was, from when on
 	actors     map[actorKey]*actor      // processes that are up and joined
 	moved      time.Duration            // last change of what may make it rebalance
@@ -73,6 +74,12 @@ type party struct {
 // genSpan is a time in which a group had a generation; it ends where the next begins.
 type genSpan struct {
 	from       time.Duration
+	generation int64
+}
+
+// gift is what an assignment gave to a member.
+type gift struct {
+	member     string
 	generation int64
 }
 
@@ -103,7 +110,7 @@ func NewMembers(p *Promise) *Members {
 	for i := range p.Groups {
 		if g := &p.Groups[i]; g.Coordinated {
 			o.groups = append(o.groups, &party{group: g, generation: none, stable: none, members: map[string]bool{}, went: map[string]time.Duration{},
-				given: map[place]string{}, actors: map[actorKey]*actor{}})
+				given: map[place]string{}, last: map[place]gift{}, actors: map[actorKey]*actor{}})
 		}
 	}
 	o.Free(p.Ruins.Records)
@@ -274,6 +281,7 @@ func (o *Members) coordinated(e *history.Event) {
 		}
 	case machine.GroupGiven:
 		p.given[at.place] = t.Detail
+		p.last[at.place] = gift{t.Detail, p.stable}
 	case machine.GroupStored:
 		if t.B >= 0 && t.Detail != "" && (t.B < p.stable || t.B > p.generation) {
 			o.accuse(p, e.At, Gen, "a commit of %s in generation %d counts from now on (offset %d of %v), but the assignment in force is of generation %d, and the group is in %d",
@@ -328,6 +336,7 @@ func (o *Members) handed(e *history.Event, c *chair, who claimedBy) {
 	p := c.party
 	a := p.actors[actorKey{e.Machine, e.Incarnation}]
 	owner, owned := p.given[c.at.place]
+	last := p.last[c.at.place]
 	fault := ""
 	switch {
 	case !slices.Contains(c.claims, who):
@@ -340,6 +349,10 @@ func (o *Members) handed(e *history.Event, c *chair, who claimedBy) {
 		fault = "it is no member any more: the coordinator has not counted " + a.member + " since " + p.went[a.member].String()
 	case owned && owner != a.member:
 		fault = "the assignment of generation " + itoa(p.stable) + " gives it to " + owner
+	case last.member == "":
+		fault = "no assignment ever gave it to anybody"
+	case last.member != a.member:
+		fault = "generation " + itoa(last.generation) + ", the last that gave it to anybody, gave it to " + last.member
 	case p.group.Eager && a.generation != p.generation, a.generation > p.generation:
 		fault = "it is in generation " + itoa(a.generation) + ", the group is in " + itoa(p.generation)
 	default:

@@ -70,6 +70,11 @@ func TestMembersHandOverWhatTheyOwn(t *testing.T) {
 	missed := twoMembers + `b1 group.changed g CompletingRebalance 2 2 0; b1 group.changed g Stable 2 2 0; b1 group.changed g CompletingRebalance 3 2 0; b1 group.changed g Stable 3 2 0;`
 	silent(t, NewMembers(meeting(false)), missed+"handed c1 g/t/0 1")
 	fires(t, NewMembers(meeting(false)), Own1, "gives it to m2", missed+"b1 group.given g/t/0 m2 3 0 0; handed c1 g/t/0 1")
+	// Nor does it have what another was given since, though that one has given it up by now and it is nobody's.
+	passed := twoMembers + `b1 group.changed g CompletingRebalance 2 2 0; b1 group.changed g Stable 2 2 0; b1 group.given g/t/0 m2 2 0 0; b1 group.changed g CompletingRebalance 3 2 0; b1 group.changed g Stable 3 2 0;`
+	fires(t, NewMembers(meeting(false)), Own1, "generation 2, the last that gave it to anybody, gave it to m2", passed+"handed c1 g/t/0 1")
+	fires(t, NewMembers(meeting(false)), Own1, "gave it to m2", passed+"b2 group.loaded __consumer_offsets/0 - 1 0 1; b2 group.came g m1 3 0 1; b2 group.changed g Stable 3 1 1; handed c1 g/t/0 1")
+	fires(t, NewMembers(meeting(false)), Own1, "no assignment ever gave it to anybody", `coord znode.set /brokers/topics/t {"id":"x","partitions":{"0":[1],"1":[1],"2":[1]}};`+twoMembers+"claimed c1 g/t/2 0 1; handed c1 g/t/2 0")
 }
 
 func TestCommitsOfWhoIsNoMember(t *testing.T) {

@@ -38,8 +38,7 @@ func (r *run) promise() *oracle.Promise {
 		p.SessionTimeout = max(p.SessionTimeout, n.session)
 	}
 	p.ReplicaLag = t.Brokers.ReplicaLag.V().D()
-	// A server that comes back first works off what has gathered, with a flush for much of it, and that may be the last that it hears of a session.
-	p.SessionSlack = 2*t.Coordinators.Tick.V().D() + time.Second + 50*r.sc.Disk.Flush.V().D()
+	p.SessionSlack = 2*t.Coordinators.Tick.V().D() + time.Second + time.Duration(lateFlushes(t.Coordinators.Count.V() != "1"))*r.sc.Disk.Flush.V().D()
 	for _, m := range r.sc.Machines(r.seed) {
 		if c := m.Producer; c != nil {
 			p.Producers = append(p.Producers, oracle.Producer{Name: m.Name, Acks: deploy.Acks[c.Acks.V()], Ordered: c.InFlight.V() == 1 || c.Idempotent.V() == "yes", Idempotent: c.Idempotent.V() == "yes"})
@@ -186,4 +185,16 @@ func (r *run) lookAt(res *Result) {
 			}
 		}
 	}
+}
+
+// lateFlushes is how many flushes one after the other may delay the end of a session, from the end of the last disturbance on, beyond its time-out. A server that was restarted flushes six times before it counts sessions from anew
+// (its directory; the snapshot and its name; the log and its name; the names of what these replace). Then the end of the session is an entry, and each entry has to wait for the one under way, for the log that this one begins (twice) and
+// the snapshot that is saved meanwhile (three times), and for itself: seven on each disk that it must be on. A server that is alone writes just that entry. An ensemble may have to elect a leader first (the vote, then the leader's first
+// entry) and has each on two disks one after the other; and before that, what a follower has heard of a session reaches the leader when the follower's step is over.
+func lateFlushes(ensemble bool) int64 {
+	const recovery, entry = 6, 7
+	if ensemble {
+		return recovery + entry + 3*2*entry
+	}
+	return recovery + entry
 }
