@@ -99,7 +99,7 @@ func (f *realFlags) run(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []u
 	runs := []*measured.Run{measured.New(found, origin)}
 	var compared []measured.Beside
 	if f.real && !cut {
-		predicted, err := f.measure(s, func(c *bench.Cell, seed uint64, stop func() bool) (*bench.Result, error) {
+		predicted, err := f.measure(s.Predictable(), func(c *bench.Cell, seed uint64, stop func() bool) (*bench.Result, error) {
 			system, err := bench.SystemOf(c)
 			if err != nil {
 				return nil, err

@@ -34,3 +34,10 @@ func (s *Suite) Against(systems []string, only bool) *Suite {
 	}
 	return &out
 }
+
+// Predictable is the suite without the series of systems that run elsewhere.
+func (s *Suite) Predictable() *Suite {
+	out := *s
+	out.Series = slices.DeleteFunc(slices.Clone(s.Series), func(one Series) bool { return strings.Contains(one.System, "://") })
+	return &out
+}

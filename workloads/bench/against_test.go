@@ -20,3 +20,11 @@ func TestAgainst(t *testing.T) {
 	require.Equal(t, []string{"amqp, a on amqp://h:1", "amqp, b on amqp://h:1", "kafka, a on kafka://h:2", "kafka, b on kafka://h:2"}, names("{name: a}, {name: b}", true))
 	require.Empty(t, names("{name: other, system: queue}", true))
 }
+
+// Nobody predicts a system that runs elsewhere.
+func TestPredictable(t *testing.T) {
+	s, err := ParseSuite("x.yaml", []byte("name: x\nsweep: {setting: topology.brokers, values: [1]}\nseries: [{name: a}, {name: b, system: \"amqp://h:1\"}]\n"))
+	require.NoError(t, err)
+	require.Len(t, s.Series, 2)
+	require.Len(t, s.Predictable().Series, 1)
+}

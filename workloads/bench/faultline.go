@@ -101,12 +101,7 @@ func fill(m machine.Machine, c *Cell, brokers []string, bytes int64, stop func()
 		return err
 	}
 	defer p.Close()
-	values := (&drive{cell: c}).values(0)
-	for _, v := range values {
-		for i := range stampBytes {
-			v[i] = 0xff // -1: before the load
-		}
-	}
+	values := aheadOf(c)
 	for i := range c.Scenario.Topology.Topics {
 		t := &c.Scenario.Topology.Topics[i]
 		sent := int64(0)

@@ -388,15 +388,16 @@ func (x *hosted) retain() error {
 	if bytes == 0 {
 		return nil
 	}
-	if x.system.Fill == nil {
-		return fmt.Errorf("%s at %s: load.retained: %s cannot be filled before the load", x.cell.Series.Name, x.cell.Value, x.system.Name)
+	fill := x.system.Fill
+	if fill == nil {
+		fill = x.system.sendAhead
 	}
 	m, err := x.machine("filler")
 	if err != nil {
 		return err
 	}
 	done := make(chan error, 1)
-	m.Go("fill", func() { done <- x.system.Fill(m, x.cell, bytes, x.stop) })
+	m.Go("fill", func() { done <- fill(m, x.cell, bytes, x.stop) })
 	select {
 	case err = <-done:
 	case err = <-x.troubles:
