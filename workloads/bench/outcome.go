@@ -115,20 +115,21 @@ func middle(list []float64) float64 {
 // Arm runs a cell once, on simulated or on real machines.
 type Arm func(c *Cell, seed uint64, stop func() bool) (*Result, error)
 
-// Run measures the suite, cell by cell; each is told when it is done. When stop says so it returns what it has, with ErrStopped.
+// Run measures the suite, all of it once for each seed, so that what disturbs a real machine for a while falls on all points alike; each point is told when it is done. When stop says so it returns
+// what it has, with ErrStopped.
 func (s *Suite) Run(arm Arm, seeds []uint64, stop func() bool, done func(curve *Curve, p *Point)) (*Outcome, error) {
 	out := &Outcome{Suite: s, Seeds: seeds}
-	for i := range s.Series {
-		series := &s.Series[i]
-		out.Curves = append(out.Curves, Curve{Name: series.Name, System: series.System})
-		curve := &out.Curves[i]
-		for _, v := range s.Sweep.Values {
-			c, err := s.Cell(series, v)
-			if err != nil {
-				return nil, err
+	for round, seed := range seeds {
+		for i := range s.Series {
+			series := &s.Series[i]
+			if round == 0 {
+				out.Curves = append(out.Curves, Curve{Name: series.Name, System: series.System})
 			}
-			p := Point{Value: v}
-			for _, seed := range seeds {
+			for k, v := range s.Sweep.Values {
+				c, err := s.Cell(series, v)
+				if err != nil {
+					return nil, err
+				}
 				r, err := arm(c, seed, stop)
 				if errors.Is(err, ErrStopped) {
 					return out, err
@@ -136,10 +137,15 @@ func (s *Suite) Run(arm Arm, seeds []uint64, stop func() bool, done func(curve *
 				if err != nil {
 					return nil, fmt.Errorf("suite %s, %w", s.Name, err)
 				}
-				p.Runs = append(p.Runs, r)
+				curve := &out.Curves[i]
+				if round == 0 {
+					curve.Points = append(curve.Points, Point{Value: v})
+				}
+				curve.Points[k].Runs = append(curve.Points[k].Runs, r)
+				if round == len(seeds)-1 {
+					done(curve, &curve.Points[k])
+				}
 			}
-			curve.Points = append(curve.Points, p)
-			done(curve, &curve.Points[len(curve.Points)-1])
 		}
 	}
 	return out, nil
