@@ -224,7 +224,7 @@ series:
   - {name: small batches, set: [topology.producers.0.batch_records=1, topology.producers.0.batch=16KiB, topology.producers.0.buffer=256KiB]}
   - {name: large batches, set: [topology.producers.0.batch_records=500]}
   - name: consumer
-    set: [load.rate=1/s, load.retained=512MiB, "topology.groups.0.name=readers", topology.groups.0.consumers=1, topology.groups.0.fetch_bytes=1MiB, topology.groups.0.queue=100000]
+    set: [load.rate=1/s, load.retained=768MiB, "load.cached=\"yes\"", "topology.groups.0.name=readers", topology.groups.0.consumers=1, topology.groups.0.fetch_bytes=1MiB, topology.groups.0.queue=100000]
 `
 
 func visitsCell() *Cell {
@@ -239,11 +239,25 @@ func visitsCell() *Cell {
 	return c
 }
 
-// usage is what the clients of a run did and the CPU time that it took.
+// usage is what the clients of a run did after their warm-up, and the CPU time that it took.
 type usage struct {
 	mu   sync.Mutex
 	work machine.Work
 	cpu  time.Duration
+}
+
+// begin forgets what was used so far: what clients cost until they are under way, and until their memory is there.
+func (u *usage) begin() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.work, u.cpu = machine.Work{}, cpuTime()
+}
+
+// end is told when the clients are done.
+func (u *usage) end() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.cpu = cpuTime() - u.cpu
 }
 
 // counting is a machine that counts the work of its process.

@@ -324,8 +324,11 @@ func (x *hosted) drive(seed uint64) (*Result, error) {
 	over := l.RealWarmUp.V().D() + l.RealMeasure.V().D()
 	restore := x.cpus.pinClients()
 	defer restore()
-	spent := cpuTime()
 	began := time.Now()
+	if u := x.h.used; u != nil {
+		u.begin()
+		defer time.AfterFunc(l.RealWarmUp.V().D(), u.begin).Stop()
+	}
 	d := &drive{
 		cell: x.cell, system: x.system, over: over, seed: seed,
 		meter: NewMeter(l.RealWarmUp.V().D(), over, l.Step.V().D()),
@@ -377,7 +380,7 @@ func (x *hosted) drive(seed uint64) (*Result, error) {
 		}
 	}
 	if x.h.used != nil {
-		x.h.used.cpu = cpuTime() - spent
+		x.h.used.end()
 	}
 	return d.result()
 }
