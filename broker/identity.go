@@ -119,13 +119,6 @@ func loadIdentity(d machine.Disk, dir string, broker int32) (id identity, clean 
 	return id, clean, writeFile(d, path.Join(dir, metaFile), id.encode())
 }
 
-func parent(name string) string {
-	if p := path.Dir(name); p != "." && p != "/" {
-		return p
-	}
-	return ""
-}
-
 // The small files say who a broker is and which topic a log belongs to; a broker that believed a changed one would drop logs that are still wanted.
 // So each ends with a line that holds the CRC-32C of what precedes it.
 const sumLine = "crc="
@@ -185,7 +178,7 @@ func writeFile(d machine.Disk, name, text string) error {
 		err = d.Rename(tmp, name)
 	}
 	if err == nil {
-		err = d.SyncDir(parent(name))
+		err = d.SyncDir(machine.Parent(name))
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)

@@ -196,7 +196,7 @@ func decodeTopicIDFile(text string) (topicID, error) {
 
 // dropDir removes the directory of a log that is not open, at one stroke.
 func dropDir(d machine.Disk, dir string) error {
-	in := parent(dir)
+	in := machine.Parent(dir)
 	if err := log.RemoveDeleted(d, in); err != nil {
 		return err
 	}

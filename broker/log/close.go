@@ -88,13 +88,13 @@ func (l *Log) Delete() error {
 			err = l.disk.Rename(l.dir, gone)
 		}
 		if err == nil {
-			err = l.disk.SyncDir(parent(l.dir))
+			err = l.disk.SyncDir(machine.Parent(l.dir))
 		}
 		if err == nil {
 			err = removeAll(l.disk, gone)
 		}
 		if err == nil {
-			err = l.disk.SyncDir(parent(l.dir))
+			err = l.disk.SyncDir(machine.Parent(l.dir))
 		}
 		return l.wrap("delete", err)
 	})

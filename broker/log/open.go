@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"sort"
 	"strings"
 
@@ -107,15 +106,6 @@ func (l *Log) open(clean bool) (trusted bool, err error) {
 	l.edge = mark{last, spot{last.next, last.size}}
 	l.marked = last.size
 	return trusted, nil
-}
-
-// parent is the directory that holds the path; "" is the root.
-func parent(dir string) string {
-	dir = path.Dir(dir)
-	if dir == "." || dir == "/" {
-		return ""
-	}
-	return dir
 }
 
 // begin makes the first segment. When there was a log here before (its files are lost, or were never made durable) its offsets are not used again.

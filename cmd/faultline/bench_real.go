@@ -142,7 +142,7 @@ func (f *realFlags) run(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []u
 	}
 	if len(compared) > 0 {
 		path := filepath.Join(out, s.Name+"-prediction.csv")
-		if err := writeFile(path, func(w io.Writer) error { return reports.WriteComparison(w, s, compared) }); err != nil {
+		if err := writeFile(path, func(w io.Writer) error { return measured.WriteComparison(w, s, compared) }); err != nil {
 			return err
 		}
 		if !json {

@@ -8,12 +8,18 @@ func MakeDir(d Disk, dir string) error {
 		return err
 	}
 	for dir != "" {
-		if dir = path.Dir(dir); dir == "." || dir == "/" {
-			dir = ""
-		}
+		dir = Parent(dir)
 		if err := d.SyncDir(dir); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Parent is the directory that holds a path; "" is the root.
+func Parent(name string) string {
+	if p := path.Dir(name); p != "." && p != "/" {
+		return p
+	}
+	return ""
 }
