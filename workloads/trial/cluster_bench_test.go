@@ -24,7 +24,7 @@ topology:
   brokers: {count: 3, session_timeout: 6s}
   coordinators: {count: 3, tick: 1s}
   topics: [{name: visits, partitions: 6, replicas: 3, min_isr: 2, flush_interval: 1s, segment_bytes: 256KiB}]
-  producers: [{count: 4, acks: all, linger: %s}]
+  producers: [{count: 4, acks: all, linger: %s, partitioner: sticky}]
   groups:
     - {name: readers, consumers: 6, session_timeout: 6s, fetch_wait: 500ms}
     - {name: audit, consumers: 6, session_timeout: 6s, fetch_wait: 500ms}
