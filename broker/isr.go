@@ -74,7 +74,7 @@ func (b *Broker) propose(t *topic, since time.Duration) (proposal, bool) {
 			continue
 		}
 		p.mu.Lock()
-		if p.leader != nil && p.version == t.version {
+		if p.leader != nil && p.version == t.version && p.node == t.node {
 			if s, ok := p.leader.Propose(b.cfg.ReplicaLag, since, now, b.registeredLocked); ok {
 				b.m.Trace(machine.Event{Kind: machine.StateProposed, Subject: p.name, A: int64(len(s.ISR)), B: int64(s.LeaderEpoch)})
 				pr.parts, pr.states = append(pr.parts, p), append(pr.states, s)
@@ -97,6 +97,7 @@ func (b *Broker) settle(pr *proposal) {
 	err := cl.Multi(
 		coord.CheckOp(epochPath(b.cfg.ID), int32(epoch)), // fences a broker that was given up for dead and has another registration
 		stands(pr.topic.name, pr.topic.id),
+		coord.CheckOp(topicsPath+"/"+pr.topic.name, pr.topic.node), // who is a replica no more does not come back
 		coord.SetOp(statePath(pr.topic.name), encodeStates(pr.topic.id, states), pr.version),
 	)
 	var refused *coord.MultiError
