@@ -115,8 +115,9 @@ type Model struct {
 	pending    []*change // entry changes that are not durable, oldest first
 	pendingSeq int64
 
-	free    []*page // recycled pages
-	slab    int     // pages allocated at a time: more as the disk fills
+	free    []*page  // recycled pages
+	slab    int      // pages that were allocated last: more as the disk fills
+	slabs   [][]page // the full ones
 	flights []*flight
 	used    int64 // pages that hold bytes, of files that are linked or open
 

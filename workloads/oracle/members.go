@@ -139,6 +139,9 @@ func (o *Members) party(name string) *party {
 	return nil
 }
 
+// Needs implements [history.Selective].
+func (*Members) Needs() history.Steps { return history.Handing }
+
 // Observe implements [Oracle].
 func (o *Members) Observe(e *history.Event) {
 	if len(o.groups) == 0 {

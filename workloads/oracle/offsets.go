@@ -86,6 +86,9 @@ func NewOffsets(p *Promise, disk Disk) *Offsets {
 // Invariants implements [Oracle].
 func (o *Offsets) Invariants() []string { return []string{CommitP, CMono, Gen, DupB} }
 
+// Needs implements [history.Selective].
+func (*Offsets) Needs() history.Steps { return history.Processing | history.Handing }
+
 // Observe implements [Oracle].
 func (o *Offsets) Observe(e *history.Event) {
 	switch e.Kind {

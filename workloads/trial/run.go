@@ -141,6 +141,9 @@ func (r *run) traced(c *virtual.Computer, e *machine.Event) {
 // close ends what the run has open.
 func (r *run) close() {
 	r.w.Close()
+	for _, n := range r.nodes {
+		n.comp.Disk().Release()
+	}
 	for _, c := range r.closers {
 		c.Close()
 	}
