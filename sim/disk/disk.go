@@ -191,6 +191,6 @@ func (m *Model) wipe() {
 	m.handles, m.pending, m.patched, m.queue = nil, nil, nil, nil
 	m.used, m.dirtyPages = 0, 0
 	m.dropCache()
-	m.dev = device{}
+	m.dev = device{watched: m.dev.watched, works: m.dev.works}
 	m.forgetHeld()
 }

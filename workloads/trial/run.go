@@ -230,6 +230,7 @@ func (r *run) beginLoad() {
 	}
 	r.loadAt = r.w.Now()
 	r.enter(history.Load)
+	r.c.Watch(sim.Window{From: r.loadAt + r.o.Window.From, To: r.loadAt + r.o.Window.To})
 	if r.o.OnLoad != nil {
 		r.o.OnLoad(r.loadAt, r.w.Now)
 	}
