@@ -161,22 +161,22 @@ func (o *Sequences) refused(e *history.Event, l *diskLog, h *numbers, code int16
 	begun := func(at time.Duration) bool { return at < e.Kafka.Start }
 	last := after(h.first, h.records-1)
 	wrong := func(why string) {
-		o.Violate(e.At, Idemp, "%s says of the sequence numbers %d..%d of producer %d in epoch %d for %v: %v; but %s, at offset %d", l.on.machine, h.first, last, h.producer, h.epoch, l.place, kerr.ErrorForCode(code), why, s.at)
+		o.Violate(e.At, Idemp, "%s says of the sequence numbers %d..%d of producer %d in epoch %d for %v: %v; but %s, the latest at offset %d", l.on.machine, h.first, last, h.producer, h.epoch, l.place, kerr.ErrorForCode(code), why, s.at)
 	}
 	switch code {
 	case kerr.DuplicateSequenceNumber.Code:
 		for i := range s.ends {
 			if x := &s.ends[i]; x.there && x.number == last && begun(x.since) {
-				wrong("they are among the last ones of that producer in its log, which ends")
+				wrong("they are among the last five batches of that producer in its log")
 			}
 		}
 	case kerr.OutOfOrderSequenceNumber.Code:
 		if x := &s.ends[0]; h.first == after(s.last, 1) && begun(x.since) {
-			wrong("they follow the last ones of that producer in its log")
+			wrong("they follow the batches of that producer in its log")
 		}
 	default:
 		if begun(s.known) {
-			wrong("its log has batches of that producer in that epoch, the last one")
+			wrong("its log has batches of that producer in that epoch")
 		}
 	}
 }

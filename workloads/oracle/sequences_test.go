@@ -121,15 +121,15 @@ func TestSequencesThatAreRefused(t *testing.T) {
 		{"one before these", in, "1/0/0-0", 0, kerr.DuplicateSequenceNumber.Code, ""},
 		{"another that ends elsewhere", in, "1/0/1-1", 0, kerr.DuplicateSequenceNumber.Code, ""},
 		{"of an epoch that is over", append(in[:6:6], "1/1/0-0"), "1/0/1-2", 0, kerr.DuplicateSequenceNumber.Code, ""},
-		{"the next one", in, "1/0/10-12", 0, kerr.OutOfOrderSequenceNumber.Code, "they follow the last ones of that producer in its log, at offset 6"},
+		{"the next one", in, "1/0/10-12", 0, kerr.OutOfOrderSequenceNumber.Code, "they follow the batches of that producer in its log, the latest at offset 6"},
 		{"the one behind it", in, "1/0/11-12", 0, kerr.OutOfOrderSequenceNumber.Code, ""},
 		{"the next one, while the one before came", in, "1/0/10-12", time.Hour, kerr.OutOfOrderSequenceNumber.Code, ""},
-		{"a producer that is there", in, "1/0/11-12", 0, kerr.UnknownProducerID.Code, "its log has batches of that producer in that epoch, the last one, at offset 6"},
+		{"a producer that is there", in, "1/0/11-12", 0, kerr.UnknownProducerID.Code, "its log has batches of that producer in that epoch, the latest at offset 6"},
 		{"one that came meanwhile", in, "1/0/11-12", time.Hour, kerr.UnknownProducerID.Code, ""},
 		{"another producer", in, "2/0/1-2", 0, kerr.UnknownProducerID.Code, ""},
 		{"another epoch", in, "1/1/1-2", 0, kerr.UnknownProducerID.Code, ""},
 		{"what was cut off", append(in[:6:6], "cut 1"), "1/0/6-9", 0, kerr.OutOfOrderSequenceNumber.Code, ""},
-		{"what is left behind a cut", append(in[:6:6], "cut 1"), "1/0/1-2", 0, kerr.UnknownProducerID.Code, "its log has batches of that producer in that epoch, the last one, at offset 0"},
+		{"what is left behind a cut", append(in[:6:6], "cut 1"), "1/0/1-2", 0, kerr.UnknownProducerID.Code, "its log has batches of that producer in that epoch, the latest at offset 0"},
 		{"nothing is refused", in, "1/0/10-12", 0, 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
