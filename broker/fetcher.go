@@ -279,6 +279,7 @@ func (f *fetcher) cut(fl *following, d replica.Divergence, first int64) error {
 	if p.hw > to {
 		f.b.m.Trace(machine.Event{Kind: machine.HighWatermark, Subject: p.name, A: to, B: int64(fl.epoch)})
 		p.hw = to
+		p.show()
 	}
 	p.mu.Unlock()
 	if anew {
