@@ -40,8 +40,8 @@ type fetchItem struct {
 // that has something gives at least one batch, however large, so that a reader always gets on.
 func (c *conn) fetchRecords(h wire.Header, rest []byte) error {
 	req := &c.fetchReq
-	*req = kmsg.FetchRequest{Version: h.Version, Topics: req.Topics[:0]}
-	if err := wire.Decode(req, rest); err != nil {
+	req.Version = h.Version
+	if err := wire.DecodeFetch(req, rest); err != nil {
 		return err
 	}
 	if req.SessionID != 0 {

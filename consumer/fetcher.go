@@ -150,6 +150,7 @@ func (f *fetcher) connect() (*broker.Conn, error) {
 		DialTimeout:    g.cfg.RequestTimeout,
 		RequestTimeout: g.cfg.RequestTimeout,
 		Tap:            g.cfg.Tap,
+		Serial:         true,
 	})
 	if err != nil {
 		return nil, err

@@ -23,8 +23,8 @@ type Config struct {
 	// AtMost is, by API key, the newest version to speak, for a client that is as old as that. Of others it is the newest that both sides know.
 	AtMost map[int16]int16
 
-	// Transient: the bytes of an answer are valid until the next request starts, for then their memory is used again. For who has one request under way at a time.
-	Transient bool
+	// Serial: one request is under way at a time, and the answer to a fetch is valid until the next one starts, for then its memory is used again. That of record batches is not, unless Transient says so.
+	Serial, Transient bool
 
 	Tap Tap // sees every request when it is over; nil: nobody
 }

@@ -36,7 +36,8 @@ type Conn struct {
 	free     []*Pending // for reuse: each owns a condition
 	err      error      // why the connection is closed
 	closed   atomic.Bool
-	versions []versions // what the broker speaks, by key; nil until it said so
+	versions []versions         // what the broker speaks, by key; nil until it said so
+	fetched  kmsg.FetchResponse // of a serial connection, the latest
 }
 
 // Dial connects to a broker ("host:port") and asks it for the versions that it speaks. Its errors are ErrNotSent.
@@ -220,7 +221,7 @@ func (c *Conn) answer(frame []byte) (kept bool, err error) {
 		}
 		return false, fmt.Errorf("answer to request %d, which is not the next in line", correlation)
 	}
-	resp := p.req.ResponseKind()
+	resp := c.blank(p.req)
 	resp.SetVersion(p.version)
 	if isUnsupportedApiVersions(resp, body) {
 		resp.SetVersion(0)
@@ -229,9 +230,9 @@ func (c *Conn) answer(frame []byte) (kept bool, err error) {
 	if kept && len(frame) < cap(frame)/2 {
 		body = append([]byte(nil), body...) // a small answer must not pin a large buffer
 		kept = false
-		err = wire.DecodeResponse(resp, body, true)
+		err = decode(resp, body, true)
 	} else {
-		err = wire.DecodeResponse(resp, body, kept)
+		err = decode(resp, body, kept)
 	}
 	if err != nil {
 		return false, err
@@ -241,6 +242,21 @@ func (c *Conn) answer(frame []byte) (kept bool, err error) {
 	p.resp, p.over, p.end = resp, true, c.m.Uptime()
 	p.woken.Signal()
 	return kept, nil
+}
+
+// blank is what an answer is decoded into.
+func (c *Conn) blank(req kmsg.Request) kmsg.Response {
+	if _, ok := req.(*kmsg.FetchRequest); ok && c.cfg.Serial {
+		return &c.fetched
+	}
+	return req.ResponseKind()
+}
+
+func decode(resp kmsg.Response, body []byte, unsafe bool) error {
+	if f, ok := resp.(*kmsg.FetchResponse); ok {
+		return wire.DecodeFetched(f, body)
+	}
+	return wire.DecodeResponse(resp, body, unsafe)
 }
 
 // copies tells whether decoding copies everything out of the frame: there are strings and numbers only.
