@@ -111,7 +111,7 @@ func (c *conn) noteReplica(req *kmsg.FetchRequest) {
 	if id < 0 {
 		return
 	}
-	b, i := c.b, 0
+	b, i, knocks := c.b, 0, false
 	for ti := range req.Topics {
 		for pi := range req.Topics[ti].Partitions {
 			it, rp := &c.fetch.items[i], &req.Topics[ti].Partitions[pi]
@@ -123,15 +123,27 @@ func (c *conn) noteReplica(req *kmsg.FetchRequest) {
 			if it.p.leader != nil && (it.p.epoch == rp.CurrentLeaderEpoch || rp.CurrentLeaderEpoch < 0) { // only a leader's log is one to compare with
 				var known bool
 				it.where, it.parted, known = it.p.log.Diverges(rp.FetchOffset, rp.LastFetchedEpoch)
-				if known && !it.parted && it.p.epoch == rp.CurrentLeaderEpoch && it.p.leader.Fetched(id, epoch, rp.FetchOffset, b.m.Uptime()) {
-					it.p.lift(b.m)
-					c.committed = append(c.committed, it.p)
+				if known && !it.parted && it.p.epoch == rp.CurrentLeaderEpoch {
+					now := b.m.Uptime()
+					if it.p.leader.Fetched(id, epoch, rp.FetchOffset, now) {
+						it.p.lift(b.m)
+						c.committed = append(c.committed, it.p)
+					}
+					knocks = it.p.leader.Knocks(id, b.cfg.ReplicaLag, now) || knocks
 				}
 			}
 			it.p.mu.Unlock()
 		}
 	}
 	c.tellGrown()
+	if knocks {
+		b.mu.Lock()
+		if b.registeredLocked(replica.Member{ID: id, Epoch: epoch}) {
+			b.knocked = true
+			b.changed.Broadcast()
+		}
+		b.mu.Unlock()
+	}
 }
 
 // gather reads what there is now and reports whether it is enough to answer: enough bytes, or an error that the client should hear of.

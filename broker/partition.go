@@ -30,6 +30,7 @@ type partition struct {
 	leader  *replica.Leader // nil: this broker does not lead
 	epoch   int32           // leader epoch of the role
 	version int32           // of the registry's state that the role is from
+	node    int32           // and of the topic's node: the replicas are from there
 	hw      int64           // high watermark as far as this broker knows
 	retired bool            // its log is being dropped: it has no role any more, and nothing is told of it
 

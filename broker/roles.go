@@ -35,8 +35,11 @@ func (b *Broker) assume(p *partition, s *replica.State, t *topic, since int64) {
 	p.mu.Lock()
 	same := t.version == p.version && p.leader != nil == b.leadsIn(s, since)
 	old := t.version < p.version || same
-	if same && p.leader != nil { // the assignment may be another one
-		p.leader.Replicas(t.replicas[p.id], b.m.Uptime())
+	if same { // the assignment may be another one
+		p.node = t.node
+		if p.leader != nil {
+			p.leader.Replicas(t.replicas[p.id], b.m.Uptime())
+		}
 	}
 	p.mu.Unlock()
 	if old {
@@ -48,7 +51,7 @@ func (b *Broker) assume(p *partition, s *replica.State, t *topic, since int64) {
 	if start := p.log.Start(); p.hw < start {
 		p.setHW(b.m, start) // the log began anew in the role before, and who did that found this one when it came to tell
 	}
-	p.version = t.version
+	p.version, p.node = t.version, t.node
 	switch {
 	case !b.leadsIn(s, since):
 		if p.leader != nil {

@@ -38,6 +38,7 @@ type Producer struct {
 	mu       machine.Mutex
 	acc      *accumulator
 	pick     Pick
+	picking  Record // what pick looks at: a copy, so that no record of Send is on the heap
 	rng      *rand.Rand
 	space    machine.Cond // Send: the buffer has room, a topic became known, Close
 	keep     machine.Cond // the keeper: metadata is stale, a first batch is there
@@ -117,7 +118,8 @@ func (p *Producer) Send(r Record, done func(Result)) error {
 		return fmt.Errorf("send to %s: %w", r.Topic, ErrClosed)
 	}
 	if r.Partition < 0 {
-		r.Partition = p.pick(&r, Partitions{Count: int32(t.count), Available: t.available})
+		p.picking = r
+		r.Partition = p.pick(&p.picking, Partitions{Count: int32(t.count), Available: t.available})
 	}
 	if r.Partition < 0 || int(r.Partition) >= t.count {
 		return fmt.Errorf("send to %s/%d: %w: the topic has %d", r.Topic, r.Partition, ErrNoPartition, t.count)

@@ -34,6 +34,8 @@ type Task struct {
 	group *Group
 	state taskState
 
+	Worked time.Duration // how long it occupied a core, as far as its computer counts that
+
 	next  func() (struct{}, bool)
 	stop  func()
 	yield func(struct{}) bool

@@ -3,7 +3,7 @@
 //
 // One [World] is one seed. Nothing in it reads the real clock, starts a goroutine or draws from a
 // shared random source, so the same seed and the same program give the same [World.Hash] in any process, at any GOMAXPROCS, with or without
-// the race detector. Worlds share nothing: run as many at once as there are cores.
+// the race detector. Worlds share nothing but memory that closed ones left: run as many at once as there are cores.
 //
 // The models of disk and network (sim/disk, sim/net) and the simulated computer (sim/virtual)
 // stand on this package; programs under test see sim/machine only.

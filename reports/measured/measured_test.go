@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/perf/benchfmt"
 
+	"faultline/reports/picture"
 	"faultline/workloads/bench"
 )
 
@@ -63,6 +64,9 @@ func outcome(t *testing.T, arm string, times float64, seeds ...uint64) *bench.Ou
 					r.TimeLine = append(r.TimeLine, bench.Step{At: time.Duration(n) * time.Second / 3, Sent: got, Received: got, Latency: step})
 				}
 				r.Bands = []bench.Band{{Name: "{fault: crash, target: broker-0}", From: time.Second * 2 / 3, To: time.Second}, {Name: "{fault: slow-disk}", From: 1900 * time.Millisecond, To: 2 * time.Second}}
+				if arm == Simulated {
+					r.Usage = []bench.Usage{{Role: "broker", Resource: "disk", Mean: 0.5, Peak: 0.99 - float64(k)/2, Machine: "broker-1"}, {Role: "producer", Resource: "task", Mean: 0.85, Peak: 0.85, Machine: "producer-1"}, {Role: "producer", Resource: "CPU", Mean: 0.1, Peak: 0.2, Machine: "producer-1"}}
+				}
 				p.Runs = append(p.Runs, r)
 			}
 			c.Points = append(c.Points, p)
@@ -233,4 +237,29 @@ func TestTableIsForPeople(t *testing.T) {
 	require.Equal(t, "series batch size (messages) messages sent (messages/s) bytes sent messages received (messages/s)", strings.Join(strings.Fields(first)[:12], " "))
 	require.Contains(t, out.String(), "51k (50.5k … 51.5k)")
 	require.NotContains(t, out.String(), "refused", "nothing was")
+}
+
+// A time line of several repetitions is their median; a fault that hits whom the seed draws is one band.
+func TestTimeLineOfSeveralRepetitions(t *testing.T) {
+	o := outcome(t, Simulated, 1, 1, 2, 3)
+	runs := o.Curves[0].Points[0].Runs
+	runs[1].Bands[0].Name = "{fault: crash, target: broker-2}"
+	for i := range runs[2].TimeLine {
+		runs[2].TimeLine[i].Received = 10 // never a dip
+	}
+	line := New(o, Origin{}).timeLine(Drawing{Y: "time-line"}, "1").(*picture.TimeLine)
+	require.Len(t, line.Series, 2)
+	s := line.Series[0]
+	require.Len(t, s.Each, 3)
+	require.Equal(t, s.Each[0][0].Rate, s.Steps[0].Rate, "between those of seeds 2 and 3")
+	require.Zero(t, s.Steps[2].Rate)
+	require.Zero(t, s.Steps[2].Latency)
+	require.Contains(t, line.Note, "seeds 1 2 3: medians")
+	require.Len(t, line.Bands, 2)
+	require.Equal(t, "{fault: crash, target: broker-0} or {fault: crash, target: broker-2}", line.Bands[0].Name)
+	require.Len(t, line.Bands[0].Recoveries, 2, "one for each series")
+	require.InDelta(t, 1/3., line.Bands[0].Recoveries[0].Took, 1e-6)
+	one := New(outcome(t, Simulated, 1, 7), Origin{}).timeLine(Drawing{Y: "time-line"}, "1").(*picture.TimeLine)
+	require.Empty(t, one.Series[0].Each)
+	require.Contains(t, one.Note, "seed 7, batch size 1")
 }

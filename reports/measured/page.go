@@ -62,6 +62,7 @@ type runView struct {
 	Figures    tableView
 	Compared   []comparison
 	Recoveries tableView
+	Counted    bool // whether figures tell of resources
 	Files      []file
 }
 
@@ -105,7 +106,7 @@ func newSection(runs []*Run) (section, error) {
 		}
 	}
 	for _, r := range runs {
-		v := runView{Title: fmt.Sprintf("%s, profile %s", r.Arm, r.Profile), Facts: r.facts(), Figures: r.figures(), Recoveries: r.recoveries()}
+		v := runView{Title: fmt.Sprintf("%s, profile %s", r.Arm, r.Profile), Facts: r.facts(), Figures: r.figures(), Recoveries: r.recoveries(), Counted: r.counted()}
 		var beside *Run
 		if r.Arm == Real {
 			beside = prediction(runs, r)
@@ -197,6 +198,10 @@ func (r *Run) figures() tableView {
 	for _, m := range metrics {
 		t.Head = append(t.Head, headed(m))
 	}
+	counted := r.counted()
+	if counted {
+		t.Head = append(t.Head, "busiest resources")
+	}
 	for i := range r.Series {
 		for k := range r.Series[i].Points {
 			p := &r.Series[i].Points[k]
@@ -204,6 +209,9 @@ func (r *Run) figures() tableView {
 			for _, m := range metrics {
 				f, ok := p.figure(m)
 				row = append(row, figureCell(m, f, ok))
+			}
+			if counted {
+				row = append(row, p.busy())
 			}
 			t.Rows = append(t.Rows, row)
 		}

@@ -94,6 +94,17 @@ type Repetition struct {
 	P50      []int64   `json:"p50,omitempty"`
 	P99      []int64   `json:"p99,omitempty"`
 	Faults   []Fault   `json:"faults,omitempty"`
+	// How busy the resources of a simulated run's machines were, the busiest first.
+	Usage []Usage `json:"usage,omitempty"`
+}
+
+// Usage is how busy one kind of resource was on the machines of a role: see bench.Usage.
+type Usage struct {
+	Role     string  `json:"role"`
+	Resource string  `json:"resource"`
+	Mean     float64 `json:"mean"` // shares of the time: on average over the machines,
+	Peak     float64 `json:"peak"` // and of the busiest,
+	Machine  string  `json:"machine"`
 }
 
 // Fault is what went wrong. Times are in seconds from the start of the load.
@@ -161,6 +172,9 @@ func newRepetition(seed uint64, r *bench.Result) Repetition {
 			out.Sent, out.Received = append(out.Sent, float64(s.Sent)/out.Step), append(out.Received, float64(s.Received)/out.Step)
 			out.P50, out.P99 = append(out.P50, p50), append(out.P99, p99)
 		}
+	}
+	for _, u := range r.Usage {
+		out.Usage = append(out.Usage, Usage(u))
 	}
 	for _, b := range r.Bands {
 		f := Fault{Name: b.Name, From: b.From.Seconds(), To: b.To.Seconds()}

@@ -48,7 +48,22 @@ func pictures() map[string]Picture {
 		line.Series[0].Steps = append(line.Series[0].Steps, Step{float64(i), rate, latency})
 		line.Series[1].Steps = append(line.Series[1].Steps, Step{float64(i), rate*0.7 + 5000, 0.001})
 	}
+	several := &TimeLine{Head: Head{"A broker crashes, three times", "simulated, profile nvme-2024, seeds 1 to 3: medians, and each repetition"}, Rate: line.Rate, Latency: line.Latency, Bands: line.Bands}
+	for _, s := range line.Series {
+		for n := range 3 {
+			var steps []Step
+			for _, step := range s.Steps {
+				steps = append(steps, Step{step.At, step.Rate * (0.9 + 0.1*float64(n)), step.Latency * float64(1+n) / 2})
+			}
+			if n == 2 && s.Look == 0 {
+				steps[2] = Step{2, 3000, 0.4} // it is felt in two of three
+			}
+			s.Each = append(s.Each, steps)
+		}
+		several.Series = append(several.Series, s)
+	}
 	return map[string]Picture{
+		"time-lines": several,
 		"curve": &Curve{
 			Head: Head{"Producer throughput", "simulated, profile nvme-2024; one producer, acks=1, messages of 200 bytes, and a sentence that is long enough to need a second line under the title of the picture"},
 			X:    Axis{Name: "batch size", Unit: "messages", Log: true}, Y: Axis{Name: "sent", Unit: "messages/s"}, Ticks: ticks,

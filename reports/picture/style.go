@@ -46,6 +46,14 @@ func (l look) line(faint bool) draw.LineStyle {
 	return s
 }
 
+// thin is the look as a line that stands behind others.
+func (l look) thin() draw.LineStyle {
+	return draw.LineStyle{Color: l.veiled(), Width: 0.7, Dashes: l.dashes}
+}
+
+// veiled is the colour, half transparent.
+func (l look) veiled() color.NRGBA { return color.NRGBA{l.color.R, l.color.G, l.color.B, 140} }
+
 // glyph is the look as a marker; a faint one is hollow.
 func (l look) glyph(faint bool) draw.GlyphStyle {
 	return draw.GlyphStyle{Color: l.color, Radius: 3.4, Shape: polygon{l.marker, faint}}

@@ -13,7 +13,7 @@ import (
 )
 
 // TimeLine is what systems did step after step, a panel for the rate and, when there are latencies, one for them, through faults that stand behind as numbered bands.
-// A bar in a series' colour tells how long its rate was down.
+// A bar in a series' colour tells how long its rate was down. A series that was measured several times is drawn as its median, with each repetition as a thin line behind it.
 type TimeLine struct {
 	Head
 	Rate, Latency Axis // upwards; across are seconds since the load began
@@ -25,7 +25,8 @@ type TimeLine struct {
 type Stretch struct {
 	Name  string
 	Look  int
-	Steps []Step
+	Steps []Step   // of several repetitions the median
+	Each  [][]Step // the repetitions, if they are several
 }
 
 // Step is one step, from its begin. A latency of zero: nothing came.
@@ -45,17 +46,36 @@ type Recovery struct {
 }
 
 func (t *TimeLine) rows() [][]string {
-	rows := [][]string{{"series", "time (s)", t.Rate.column(), t.Latency.column()}}
+	rows := [][]string{{"series", "time (s)", t.Rate.column(), "low", "high", t.Latency.column(), "low", "high"}}
+	latency := func(v float64) string {
+		if v == 0 {
+			return ""
+		}
+		return decimal(v)
+	}
 	for _, s := range t.Series {
-		for _, step := range s.Steps {
-			latency := ""
-			if step.Latency > 0 {
-				latency = decimal(step.Latency)
-			}
-			rows = append(rows, []string{s.Name, decimal(step.At), decimal(step.Rate), latency})
+		for i, step := range s.Steps {
+			low, high := s.spread(i)
+			rows = append(rows, []string{s.Name, decimal(step.At), decimal(step.Rate), decimal(low.Rate), decimal(high.Rate), latency(step.Latency), latency(low.Latency), latency(high.Latency)})
 		}
 	}
 	return rows
+}
+
+// spread is the lowest and the highest of the repetitions at a step; of latencies only where something came.
+func (s *Stretch) spread(i int) (low, high Step) {
+	low, high = s.Steps[i], s.Steps[i]
+	for _, steps := range s.Each {
+		if i >= len(steps) {
+			continue
+		}
+		step := steps[i]
+		low.Rate, high.Rate, high.Latency = min(low.Rate, step.Rate), max(high.Rate, step.Rate), max(high.Latency, step.Latency)
+		if step.Latency > 0 && (low.Latency == 0 || step.Latency < low.Latency) {
+			low.Latency = step.Latency
+		}
+	}
+	return low, high
 }
 
 var bandColors = []color.RGBA{{255, 228, 181, 255}, {221, 221, 221, 255}}
@@ -79,8 +99,8 @@ func (t *TimeLine) above() (Head, []key) {
 // panels counts the one of latencies only when there are some.
 func (t *TimeLine) panels() int {
 	for _, s := range t.Series {
-		for _, step := range s.Steps {
-			if step.Latency > 0 {
+		for i := range s.Steps {
+			if _, high := s.spread(i); high.Latency > 0 {
 				return 2
 			}
 		}
@@ -96,9 +116,10 @@ func (t *TimeLine) draw(room draw.Canvas) error {
 			if i > 0 {
 				end = max(end, 2*step.At-s.Steps[i-1].At)
 			}
-			top = max(top, step.Rate)
-			if step.Latency > 0 {
-				low, high = min(low, step.Latency), max(high, step.Latency)
+			least, most := s.spread(i)
+			top = max(top, most.Rate)
+			if most.Latency > 0 {
+				low, high = min(low, least.Latency), max(high, most.Latency)
 			}
 		}
 	}
@@ -116,8 +137,15 @@ func (t *TimeLine) draw(room draw.Canvas) error {
 	}
 	for i, p := range panels {
 		p.Add(bands{t.Bands, lengths, i == 0}, horizontals{})
+		for _, s := range t.Series { // behind all medians
+			for _, steps := range s.Each {
+				if err := add(p, steps, lookOf(s.Look).thin(), i == 1); err != nil {
+					return err
+				}
+			}
+		}
 		for _, s := range t.Series {
-			if err := s.add(p, i == 1); err != nil {
+			if err := add(p, s.Steps, lookOf(s.Look).line(false), i == 1); err != nil {
 				return err
 			}
 		}
@@ -142,8 +170,8 @@ func (t *TimeLine) draw(room draw.Canvas) error {
 	return nil
 }
 
-// add draws the steps; of latencies only those of steps in which something came, so that a line breaks where nothing did.
-func (s *Stretch) add(p *plot.Plot, latency bool) error {
+// add draws steps as a line; of latencies only those of steps in which something came, so that a line breaks where nothing did.
+func add(p *plot.Plot, steps []Step, style draw.LineStyle, latency bool) error {
 	var run plotter.XYs
 	flush := func() error {
 		if len(run) == 0 {
@@ -153,13 +181,13 @@ func (s *Stretch) add(p *plot.Plot, latency bool) error {
 		if err != nil {
 			return err
 		}
-		line.LineStyle = lookOf(s.Look).line(false)
+		line.LineStyle = style
 		line.StepStyle = plotter.PostStep
 		p.Add(line)
 		run = nil
 		return nil
 	}
-	for i, step := range s.Steps {
+	for i, step := range steps {
 		v := step.Rate
 		if latency {
 			v = step.Latency
@@ -171,8 +199,8 @@ func (s *Stretch) add(p *plot.Plot, latency bool) error {
 			continue
 		}
 		run = append(run, plotter.XY{X: step.At, Y: v})
-		if i > 0 && (i+1 == len(s.Steps) || latency && s.Steps[i+1].Latency == 0) { // the last one lasts as long as the others
-			run = append(run, plotter.XY{X: 2*step.At - s.Steps[i-1].At, Y: v})
+		if i > 0 && (i+1 == len(steps) || latency && steps[i+1].Latency == 0) { // the last one lasts as long as the others
+			run = append(run, plotter.XY{X: 2*step.At - steps[i-1].At, Y: v})
 		}
 	}
 	return flush()

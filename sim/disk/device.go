@@ -3,6 +3,8 @@ package disk
 import (
 	"slices"
 	"time"
+
+	"faultline/sim"
 )
 
 // device is the queue of one device and where its head is.
@@ -10,17 +12,34 @@ type device struct {
 	busy time.Duration // transfers asked now start then
 	node *node         // the last transfer ended in this file,
 	next int64         // before this page
+
+	watched sim.Window
+	works   time.Duration // how long it is busy within
 }
+
+// occupy queues work and returns when it is done.
+func (d *device) occupy(now, lasts time.Duration) time.Duration {
+	begin := max(d.busy, now)
+	d.busy = begin + lasts
+	d.works += d.watched.Holds(begin, d.busy)
+	return d.busy
+}
+
+// Watch has the device count anew how long it transfers and seeks within a window. Flushes do not count: they hold up who waits for them, nobody else.
+func (m *Model) Watch(w sim.Window) { m.dev.watched, m.dev.works = w, 0 }
+
+// Busy is how long the device was busy within the window of Watch, as far as is known by now: what is queued counts already.
+func (m *Model) Busy() time.Duration { return m.dev.works }
 
 // transfer queues pages [first, first+count) of a file and returns when they are done.
 func (m *Model) transfer(n *node, first, count, bandwidth int64, now time.Duration) time.Duration {
 	d := &m.dev
-	d.busy = max(d.busy, now) + lasts(count*PageBytes, bandwidth)
+	took := lasts(count*PageBytes, bandwidth)
 	if d.node != n || d.next != first {
-		d.busy += m.cfg.Seek
+		took += m.cfg.Seek
 	}
 	d.node, d.next = n, first+count
-	return d.busy
+	return d.occupy(now, took)
 }
 
 // transferDirty writes the file's oldest dirty pages that are not written back yet, up to dirty[:to], each run of neighbours as one transfer.
@@ -212,5 +231,5 @@ func (m *Model) dropCache() {
 	}
 	m.lru.next, m.lru.prev = &m.lru, &m.lru
 	m.resident = 0
-	m.dev = device{busy: m.dev.busy}
+	m.dev.node, m.dev.next = nil, 0
 }

@@ -115,8 +115,9 @@ type Model struct {
 	pending    []*change // entry changes that are not durable, oldest first
 	pendingSeq int64
 
-	free    []*page // recycled pages
-	slab    int     // pages allocated at a time: more as the disk fills
+	free    []*page  // recycled pages
+	slab    int      // pages that were allocated last: more as the disk fills
+	slabs   [][]page // the full ones
 	flights []*flight
 	used    int64 // pages that hold bytes, of files that are linked or open
 
@@ -190,6 +191,6 @@ func (m *Model) wipe() {
 	m.handles, m.pending, m.patched, m.queue = nil, nil, nil, nil
 	m.used, m.dirtyPages = 0, 0
 	m.dropCache()
-	m.dev = device{}
+	m.dev = device{watched: m.dev.watched, works: m.dev.works}
 	m.forgetHeld()
 }

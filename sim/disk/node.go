@@ -100,25 +100,6 @@ func (n *node) slot(pg int64) *slot {
 	return &n.extents[e].slots[pg%extentPages]
 }
 
-func (m *Model) newPage() *page {
-	if len(m.free) == 0 {
-		m.slab = min(max(2*m.slab, 4), 32)
-		slab := make([]page, m.slab)
-		for i := range slab {
-			m.free = append(m.free, &slab[i])
-		}
-	}
-	p := m.free[len(m.free)-1]
-	m.free = m.free[:len(m.free)-1]
-	return p
-}
-
-func (m *Model) freePage(p *page) {
-	if p != nil {
-		m.free = append(m.free, p)
-	}
-}
-
 // detach readies a slot for a change of its cached bytes: what a Sync in flight captured and what is durable is put
 // aside. It reports whether s.cur now belongs to somebody else.
 func (m *Model) detach(n *node, s *slot, pg int64) bool {

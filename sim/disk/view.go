@@ -247,9 +247,8 @@ func (v *view) SyncDir(name string) error {
 	}
 	upTo := m.pendingSeq
 	f := v.consult(OpSyncDir, d.path, 0)
-	m.dev.busy = max(m.dev.busy, v.w.Now()) + m.cfg.Seek
 	m.dev.node = nil
-	v.w.Wait(m.dev.busy + m.cfg.Flush + f.delay)
+	v.w.Wait(m.dev.occupy(v.w.Now(), m.cfg.Seek) + m.cfg.Flush + f.delay)
 	if f.err == nil && !f.lie {
 		m.syncDir(d, upTo)
 		m.notifyFile(DirSynced, d, "", 0)

@@ -161,8 +161,10 @@ func (l *link) arrival(size int, leave time.Duration) time.Duration {
 	if l.from == l.to {
 		return now + l.latency()
 	}
-	depart := max(now, l.from.nicFree) + l.from.n.passes(size, l.from.n.cfg.Bandwidth)
+	begin := max(now, l.from.nicFree)
+	depart := begin + l.from.n.passes(size, l.from.n.cfg.Bandwidth)
 	l.from.nicFree = depart
+	l.from.sends += l.from.n.watched.Holds(begin, depart)
 	for _, r := range l.rules {
 		if r.Bandwidth > 0 {
 			depart = max(depart, l.free) + transfer(size+frame, r.Bandwidth)
@@ -174,6 +176,7 @@ func (l *link) arrival(size int, leave time.Duration) time.Duration {
 		took := l.from.n.passes(size, in)
 		arrives = max(arrives, l.to.nicIn+took) // its first byte was there as much earlier, if nothing else was
 		l.to.nicIn = arrives
+		l.to.takes += l.from.n.watched.Holds(arrives-took, arrives)
 	}
 	return arrives
 }

@@ -103,7 +103,20 @@ type Network struct {
 	order []*Host // as added
 	free  [classes][]*segment
 	conns uint64
+
+	watched sim.Window
 }
+
+// Watch has all NICs count anew how long they are busy within a window.
+func (n *Network) Watch(w sim.Window) {
+	n.watched = w
+	for _, h := range n.order {
+		h.sends, h.takes = 0, 0
+	}
+}
+
+// Busy is how long the host's NIC sent and took in within the window of Watch, as far as is known by now: what is queued counts already.
+func (h *Host) Busy() (sends, takes time.Duration) { return h.sends, h.takes }
 
 // New makes an empty network.
 func New(w *sim.World, cfg Config) *Network {
@@ -119,6 +132,8 @@ type Host struct {
 	frozen  bool
 	nicFree time.Duration // when the NIC has sent all that is queued
 	nicIn   time.Duration // when the NIC has taken in all that arrived
+	sends   time.Duration // how long the NIC sends within Network.watched
+	takes   time.Duration // how long it takes in
 	ports   map[int]*Listener
 	conns   []*Conn // open ends, in the order in which they were made
 	links   map[*Host]*link

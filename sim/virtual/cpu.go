@@ -3,6 +3,7 @@ package virtual
 import (
 	"time"
 
+	"faultline/sim"
 	"faultline/sim/machine"
 )
 
@@ -42,6 +43,11 @@ func (c *CPU) cost(w machine.Work) time.Duration {
 type cores struct {
 	free []time.Duration // when each core is done with what it has
 	slow float64         // how many times slower than normal
+
+	watched sim.Window
+	works   time.Duration // how long they are busy within, together
+	longest time.Duration // how long the task worked within that worked longest
+	hardest string        // its name
 }
 
 func newCores(n int) cores {
@@ -51,8 +57,8 @@ func newCores(n int) cores {
 	return cores{free: make([]time.Duration, n), slow: 1}
 }
 
-// occupy gives the work to the core that is free first and returns when it is done.
-func (c *cores) occupy(now, d time.Duration) time.Duration {
+// occupy gives a task's work to the core that is free first and returns when it is done.
+func (c *cores) occupy(t *sim.Task, now, d time.Duration) time.Duration {
 	first := 0
 	for i, t := range c.free {
 		if t < c.free[first] {
@@ -62,7 +68,14 @@ func (c *cores) occupy(now, d time.Duration) time.Duration {
 	if c.slow != 1 {
 		d = time.Duration(float64(d) * c.slow)
 	}
-	done := max(now, c.free[first]) + d
+	begin := max(now, c.free[first])
+	done := begin + d
 	c.free[first] = done
+	if d = c.watched.Holds(begin, done); d > 0 {
+		c.works += d
+		if t.Worked += d; t.Worked > c.longest {
+			c.longest, c.hardest = t.Worked, t.Name()
+		}
+	}
 	return done
 }

@@ -103,7 +103,7 @@ func (p *process) Work(work machine.Work) {
 	if d <= 0 {
 		return
 	}
-	p.w.ParkUntil("cpu", p.comp.name, p.comp.cores.occupy(p.w.Now(), d))
+	p.w.ParkUntil("cpu", p.comp.name, p.comp.cores.occupy(p.w.Current(), p.w.Now(), d))
 }
 
 func (p *process) Trace(e machine.Event) {

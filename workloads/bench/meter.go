@@ -30,6 +30,7 @@ type Result struct {
 	Latency  *hdrhistogram.Histogram
 	TimeLine []Step
 	Bands    []Band
+	Usage    []Usage // the busiest first; of a simulated run
 }
 
 // Step is a stretch of a time line.

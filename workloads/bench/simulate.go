@@ -40,6 +40,7 @@ func Simulate(c *Cell, s *System, p *Profile, seed uint64, stop func() bool) (*R
 	res := trial.Run(c.Scenario, seed, trial.Options{
 		Retained: retained, SetUp: setUp, Foreign: s.Serve != nil,
 		Policy: sim.FIFO, Hardware: &hardware, Unjudged: true, Stop: stop, Program: d.program, Observe: []history.Observer{bands},
+		Window: sim.Window{From: c.Load.WarmUp.V().D(), To: over},
 		OnLoad: func(at time.Duration, clock func() time.Duration) { began, now = at, clock },
 	})
 	switch {
@@ -55,6 +56,7 @@ func Simulate(c *Cell, s *System, p *Profile, seed uint64, stop func() bool) (*R
 		return nil, err
 	}
 	out.Bands = bands.list(began, over)
+	out.Usage = usageOf(res.Used, out.Window)
 	return out, nil
 }
 

@@ -91,8 +91,11 @@ func Producer(a Addresses, c *scenario.Producer) producer.Config {
 		Retries: retries(int64(c.Retries.V())), RetryBackoff: c.RetryBackoff.V().D(), RequestTimeout: c.RequestTimeout.V().D(),
 		DeliveryTimeout: c.DeliveryTimeout.V().D(), MaxInFlight: int(c.InFlight.V()), Idempotent: c.Idempotent.V() == "yes", MetadataMaxAge: time.Second, Compression: codecs[c.Compression.V()],
 	}
-	if c.Partitioner.V() == "random" {
+	switch c.Partitioner.V() {
+	case "random":
 		cfg.Partitioner = producer.Random
+	case "sticky":
+		cfg.Partitioner = producer.Sticky
 	}
 	return cfg
 }

@@ -67,6 +67,9 @@ func New(p *oracle.Promise) *Oracle {
 // Invariants lists what it can report.
 func (o *Oracle) Invariants() []string { return []string{Linear, Durable, oracle.CMono} }
 
+// Needs implements [history.Selective].
+func (*Oracle) Needs() history.Steps { return history.Sending }
+
 // Observe takes an event of the run.
 func (o *Oracle) Observe(e *history.Event) {
 	switch e.Kind {
@@ -78,7 +81,7 @@ func (o *Oracle) Observe(e *history.Event) {
 		o.tree.called(e.Machine, e.Coord, int64(e.At))
 	case history.Traced:
 		switch e.Trace.Kind {
-		case machine.ConsumerHanded, machine.LogAppended, machine.LogVisible, machine.HighWatermark:
+		case machine.LogAppended, machine.LogVisible, machine.HighWatermark:
 			return
 		}
 		if slices.Contains(o.promise.Coord, e.Machine) {

@@ -16,6 +16,7 @@ import (
 // Not verified: leaders that have company, whose next fetch moves the high watermark; leaders that hear of it from the registry. Beyond the atlas ([Ruins]) a partition that is freed is not judged.
 type Solitude struct {
 	Findings
+	recordless
 	cluster *Cluster
 	logs    map[hosted]*lone
 	waits   []wait

@@ -27,6 +27,7 @@ import (
 // Not verified: the latency of records (Delivery judges Promise.Late), requests that a crash interrupted.
 type BudgetCaps struct {
 	Findings
+	recordless
 	promise *Promise
 	reg     *registry
 	calm    *calm
@@ -65,9 +66,6 @@ func (b *BudgetCaps) Invariants() []string { return []string{Budget} }
 func (b *BudgetCaps) Observe(e *history.Event) {
 	switch e.Kind {
 	case history.Traced:
-		if e.Trace.Kind == machine.ConsumerHanded {
-			return
-		}
 		switch t := &e.Trace; t.Kind {
 		case machine.ConsumerRebalance, machine.ConsumerLeft:
 			if g := b.promise.group(t.Subject); g != nil && g.Coordinated {

@@ -37,8 +37,8 @@ type Incarnations struct {
 	dead      map[string]bool
 	held      map[hostedName]string // what the broker's log is of
 	observers []observer
-	others    []observer // without those that records are nothing to
-	renewed   bool       // some name was used twice: until then all events are shown as they are
+	needing   [history.AllSteps + 1][]observer // by the step of a record: those who need it
+	renewed   bool                             // some name was used twice: until then all events are shown as they are
 
 	event, plain history.Event
 	trail        map[[2]string]string // subjects with another name
@@ -70,23 +70,25 @@ func NewIncarnations() *Incarnations {
 	return &Incarnations{topics: map[string]*namesakes{}, dead: map[string]bool{}, held: map[hostedName]string{}, trail: map[[2]string]string{}}
 }
 
-// recordless is part of an oracle to which it is nothing that a record is sent, acknowledged, handed over and processed: it is not shown these events, which are most of all.
+// recordless is part of an oracle that needs no step of a record ([history.Selective]).
 type recordless struct{}
 
-func (recordless) passesRecordsOver() {}
-
-var _ overPasser = recordless{}
-
-// overPasser is what an oracle is that has a recordless in it.
-type overPasser interface{ passesRecordsOver() }
+// Needs implements [history.Selective].
+func (recordless) Needs() history.Steps { return 0 }
 
 // Attach shows the observer every event, with the names replaced. AttachLogs leaves those of the registry's nodes as they are, AttachNames all.
 func (n *Incarnations) Attach(o history.Observer) { n.attach(o, byTopic) }
 
 func (n *Incarnations) attach(o history.Observer, v view) {
+	needs := history.AllSteps
+	if s, ok := o.(history.Selective); ok {
+		needs = s.Needs()
+	}
 	n.observers = append(n.observers, observer{o, v})
-	if _, ok := o.(overPasser); !ok {
-		n.others = append(n.others, observer{o, v})
+	for step := range n.needing {
+		if step&int(needs) != 0 {
+			n.needing[step] = append(n.needing[step], observer{o, v})
+		}
 	}
 }
 
@@ -112,7 +114,7 @@ func (n *Incarnations) Last(name string) string {
 
 // Of is what the topic with an id (its first eight bytes; 0: the last one of the name) goes by.
 func (n *Incarnations) Of(name string, id int64) string {
-	if n == nil || n.topics[name] == nil {
+	if n == nil || !n.renewed || n.topics[name] == nil {
 		return name
 	}
 	if i := slices.Index(n.topics[name].ids, id); i >= 0 {
@@ -165,13 +167,8 @@ func (n *Incarnations) show(e, plain *history.Event) {
 		n.replace(e, replaced)
 	}
 	observers := n.observers
-	switch e.Kind {
-	case history.Sent, history.Acked, history.Processed:
-		observers = n.others
-	case history.Traced:
-		if e.Trace.Kind == machine.ConsumerHanded {
-			observers = n.others
-		}
+	if step := history.StepOf(e); step != 0 {
+		observers = n.needing[step]
 	}
 	for _, o := range observers {
 		switch {

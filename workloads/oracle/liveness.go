@@ -95,6 +95,9 @@ func (l *Liveness) station(name string) *station {
 	return s
 }
 
+// Needs implements [history.Selective].
+func (*Liveness) Needs() history.Steps { return history.Handing }
+
 // Observe implements [Oracle].
 func (l *Liveness) Observe(e *history.Event) {
 	if l.next >= 0 && e.At > l.next {

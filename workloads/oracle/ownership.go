@@ -76,6 +76,9 @@ func NewOwnership(p *Promise) *Ownership {
 // Invariants implements [Oracle].
 func (o *Ownership) Invariants() []string { return []string{Own1, OwnAll} }
 
+// Needs implements [history.Selective].
+func (*Ownership) Needs() history.Steps { return history.Handing }
+
 // Observe implements [Oracle].
 func (o *Ownership) Observe(e *history.Event) {
 	if o.deadline >= 0 && e.At > o.deadline {

@@ -30,6 +30,7 @@ import (
 // Not verified: how long a rebalance takes (Members, OWNALL); rebalances that begin before the last one has ended (BudgetCaps counts them).
 type Reasons struct {
 	Findings
+	recordless
 	promise *Promise
 	coords  coordinators
 	groups  map[string]*reasons

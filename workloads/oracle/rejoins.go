@@ -53,6 +53,9 @@ func NewRejoins(p *Promise) *Rejoins {
 // Invariants implements [Oracle].
 func (o *Rejoins) Invariants() []string { return []string{Budget} }
 
+// Needs implements [history.Selective].
+func (*Rejoins) Needs() history.Steps { return history.Processing }
+
 // Observe implements [Oracle].
 func (o *Rejoins) Observe(e *history.Event) {
 	if len(o.groups) == 0 {

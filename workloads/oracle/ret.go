@@ -24,6 +24,7 @@ import (
 // Beyond the atlas ([Ruins]): of logs on a ruined disk only that none goes as a whole is judged: what cannot be read is no reason to remove it.
 type Retention struct {
 	Findings
+	recordless
 	// Within bounds how long a segment may stay when nothing disturbs: it must cover a round of the broker's retention task. 0: not judged.
 	Within time.Duration
 

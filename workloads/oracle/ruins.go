@@ -23,6 +23,7 @@ import (
 //
 // All oracles of a run share one, which is shown each event before they are.
 type Ruins struct {
+	recordless
 	coord    map[string]bool
 	machines map[string]*ruined
 	parts    map[place]bool    // with several replicas, that are freed

@@ -67,6 +67,9 @@ func NewSessions(p *Promise) *Sessions {
 // Invariants implements [Oracle].
 func (s *Sessions) Invariants() []string { return []string{Session} }
 
+// Needs implements [history.Selective].
+func (*Sessions) Needs() history.Steps { return history.Handing }
+
 // Observe implements [Oracle].
 func (s *Sessions) Observe(e *history.Event) {
 	if s.deadline >= 0 && e.At > s.deadline {

@@ -165,8 +165,8 @@ type Producer struct {
 	DeliveryTimeout quantity.Durations `yaml:"delivery_timeout" default:"30s" min:"1ms"`
 	// Memory for records that wait; a full buffer blocks the sender.
 	Buffer quantity.Sizes `yaml:"buffer" default:"4MiB" min:"1KiB"`
-	// How a record finds its partition: by the hash of its key, or at random.
-	Partitioner quantity.Choice `yaml:"partitioner" default:"key" oneof:"key|random"`
+	// How a record finds its partition: by the hash of its key, at random, or, as records without a key do, one partition until a batch is full (sticky).
+	Partitioner quantity.Choice `yaml:"partitioner" default:"key" oneof:"key|random|sticky"`
 	// Compression of batches.
 	Compression quantity.Choice `yaml:"compression" default:"none" oneof:"none|gzip|snappy|lz4|zstd"`
 	// How long after a process ended by itself it is started again.

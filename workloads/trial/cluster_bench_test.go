@@ -24,7 +24,7 @@ topology:
   brokers: {count: 3, session_timeout: 6s}
   coordinators: {count: 3, tick: 1s}
   topics: [{name: visits, partitions: 6, replicas: 3, min_isr: 2, flush_interval: 1s, segment_bytes: 256KiB}]
-  producers: [{count: 4, acks: all, linger: %s}]
+  producers: [{count: 4, acks: all, linger: %s, partitioner: %s}]
   groups:
     - {name: readers, consumers: 6, session_timeout: 6s, fetch_wait: 500ms}
     - {name: audit, consumers: 6, session_timeout: 6s, fetch_wait: 500ms}
@@ -35,14 +35,15 @@ swarm:
 `
 
 // BenchmarkCluster is how much faster than its clock the world of a replicated cluster runs on one core under a swarm of faults, oracles included, with the collector as a campaign sets it: virtual-s/cpu-s, and
-// virtual-s/s by the wall clock, which others on the machine slow down. What it costs hangs on how
-// many messages share a batch, which the linger decides: 1.5 with 5 ms, 3 with 20 ms, 12 with 100 ms. It is printed with the figure.
+// virtual-s/s by the wall clock, which others on the machine slow down. What it costs hangs on how many messages share a batch. Records without a key, as Kafka's clients send them by default, share the batch of one
+// partition for a while (sticky); those with keys are spread over all six. The linger decides the rest.
 func BenchmarkCluster(b *testing.B) {
-	for _, linger := range []time.Duration{5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond} {
-		b.Run(fmt.Sprint("linger=", linger), func(b *testing.B) {
-			clusterRuns(b, fmt.Sprintf(cluster, linger))
-			b.ReportMetric(float64(linger.Milliseconds()), "linger-ms")
-		})
+	for _, partitioner := range []string{"sticky", "key"} {
+		for _, linger := range []time.Duration{5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond} {
+			b.Run(fmt.Sprint(partitioner, "/linger=", linger), func(b *testing.B) {
+				clusterRuns(b, fmt.Sprintf(cluster, linger, partitioner))
+			})
+		}
 	}
 }
 

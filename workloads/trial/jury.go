@@ -136,6 +136,9 @@ func (r *run) judge() *Result {
 		Scenario: r.sc.Name, Seed: r.seed, Virtual: r.w.Now(), Cut: r.cut, Drawn: r.sc,
 		Produced: r.tally.acked, Delivered: r.tally.processed, Err: r.feed.Err(), Passages: r.passages,
 	}
+	for _, n := range r.nodes {
+		res.Used = append(res.Used, Used{n.name, n.role, n.comp.Usage()})
+	}
 	if r.o.Unjudged && r.end.Trouble != "" && res.Err == nil { // no oracle tells
 		res.Err = fmt.Errorf("%s: %s", r.end.Trouble, r.end.Detail)
 	}

@@ -141,6 +141,9 @@ func (r *run) traced(c *virtual.Computer, e *machine.Event) {
 // close ends what the run has open.
 func (r *run) close() {
 	r.w.Close()
+	for _, n := range r.nodes {
+		n.comp.Disk().Release()
+	}
 	for _, c := range r.closers {
 		c.Close()
 	}
@@ -227,6 +230,7 @@ func (r *run) beginLoad() {
 	}
 	r.loadAt = r.w.Now()
 	r.enter(history.Load)
+	r.c.Watch(sim.Window{From: r.loadAt + r.o.Window.From, To: r.loadAt + r.o.Window.To})
 	if r.o.OnLoad != nil {
 		r.o.OnLoad(r.loadAt, r.w.Now)
 	}

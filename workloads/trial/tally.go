@@ -89,6 +89,9 @@ func (t *tally) share(topic string, index int32) *share {
 	return s
 }
 
+// Needs implements [history.Selective].
+func (*tally) Needs() history.Steps { return history.Acking | history.Processing }
+
 // Observe implements history.Observer.
 func (t *tally) Observe(e *history.Event) {
 	switch e.Kind {

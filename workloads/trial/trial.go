@@ -46,6 +46,7 @@ type Options struct {
 	SetUp    time.Duration // how long the set-up may take before the load begins all the same. Default: a second
 	Foreign  bool          // the servers are not this system's: nobody makes topics, and the load begins when the time of the set-up is over
 	Retained *Retained
+	Window   sim.Window                                       // from the start of the load: how long machines are busy within is counted, see Result.Used
 	OnLoad   func(at time.Duration, now func() time.Duration) // told when the load begins, and how to read the world's clock
 }
 
@@ -66,7 +67,14 @@ type Result struct {
 	Cut        bool  // ended early
 	Drawn      *scenario.Scenario
 	Passages   virtual.Passages // nil unless asked for
+	Used       []Used           // of every machine
 	Err        error            // the trial could not be carried out: an input file that cannot be read
+}
+
+// Used is how long a machine was busy within Options.Window.
+type Used struct {
+	Name, Role string
+	virtual.Usage
 }
 
 // Run carries a scenario out with a seed.
