@@ -82,7 +82,7 @@ func redisStreams(x *run) (*bench.System, error) {
 }
 
 const (
-	redisRead = 1000                   // messages at a time
+	redisRead = 1000        // messages at a time
 	redisWait = time.Second // for the first of them; the client takes no less for a list
 )
 
