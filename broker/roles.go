@@ -46,7 +46,13 @@ func (b *Broker) assume(p *partition, s *replica.State, t *topic, since int64) {
 		return // what was read before our own write, or is known
 	}
 	p.log.Fence(s.LeaderEpoch)
+	b.m.Failpoint("fault/broker/role-slow")
 	p.mu.Lock()
+	if t.version < p.version {
+		p.mu.Unlock()
+		b.m.Mark("mark/broker/role-overtaken")
+		return // fencing waits for what the log is at, and our own write has come meanwhile
+	}
 	now := b.m.Uptime()
 	if start := p.log.Start(); p.hw < start {
 		p.setHW(b.m, start) // the log began anew in the role before, and who did that found this one when it came to tell

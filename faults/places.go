@@ -33,6 +33,7 @@ var Places = []string{
 	"fault/broker/reply-cut",
 	"fault/broker/request",
 	"fault/broker/retain-skip",
+	"fault/broker/role-slow",
 	"fault/broker/stop-hasty",
 	"fault/broker/stop-slow",
 	"fault/broker/sweep-slow",
