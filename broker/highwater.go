@@ -70,7 +70,7 @@ func (b *Broker) keepHighWaters() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for !b.stopping {
-		b.changedWithin(highWaterInterval)
+		b.changedWithin(highWaterInterval, func() bool { return false })
 		if b.stopping {
 			return // Stop writes the last one
 		}

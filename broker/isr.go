@@ -25,7 +25,7 @@ func (b *Broker) tendISRs() {
 	for !b.stopping {
 		since := b.m.Uptime()
 		b.knocked = false
-		b.awaitKnock(max(b.cfg.ReplicaLag/4, time.Millisecond))
+		b.changedWithin(max(b.cfg.ReplicaLag/4, time.Millisecond), func() bool { return b.knocked })
 		if b.stopping {
 			return
 		}
@@ -43,20 +43,9 @@ func (b *Broker) tendISRs() {
 	}
 }
 
-// awaitKnock waits for the time, until a follower knocks, or until the broker stops. The lock is held.
-func (b *Broker) awaitKnock(d time.Duration) {
-	for end := b.m.Uptime() + d; !b.stopping && !b.knocked; {
-		left := end - b.m.Uptime()
-		if left <= 0 {
-			return
-		}
-		b.changed.WaitTimeout(left)
-	}
-}
-
-// changedWithin waits for the time, or until the broker stops. The lock is held.
-func (b *Broker) changedWithin(d time.Duration) {
-	for end := b.m.Uptime() + d; !b.stopping; {
+// changedWithin waits for the time, until there is something to do, or until the broker stops. The lock is held.
+func (b *Broker) changedWithin(d time.Duration, something func() bool) {
+	for end := b.m.Uptime() + d; !b.stopping && !something(); {
 		left := end - b.m.Uptime()
 		if left <= 0 {
 			return
