@@ -19,11 +19,27 @@ func inGroup[Req kmsg.Request, Resp kmsg.Response](c *conn, id string, req Req, 
 	if code != 0 {
 		return refused(code), nil
 	}
+	if err := c.heldUp(s); err != nil {
+		var none Resp
+		return none, err
+	}
 	resp := s.ask(call)
 	if resp == nil {
 		return refused(codeNotCoordinator), nil
 	}
 	return resp.(Resp), nil
+}
+
+// errFromBefore ends a connection that was made before this broker began to coordinate the group that a request is of. What the client sent by it may have been held up on the way while another broker
+// coordinated: a commit would set back later ones, a join would begin a rebalance that nobody waits for. Nothing else tells: the generation may be the same. A client that goes on makes another connection.
+var errFromBefore = errors.New("a group's request by a connection from before this broker began to coordinate it")
+
+func (c *conn) heldUp(s *shard) error {
+	if c.number > s.before {
+		return nil
+	}
+	c.b.m.Mark("mark/broker/group-from-before")
+	return errFromBefore
 }
 
 func (c *conn) joinGroup(req *kmsg.JoinGroupRequest) (*kmsg.JoinGroupResponse, error) {
@@ -63,10 +79,6 @@ func (c *conn) leaveGroup(req *kmsg.LeaveGroupRequest) (*kmsg.LeaveGroupResponse
 	return inGroup(c, req.Group, req, refused, func(co *group.Coordinator, now group.Time, ref group.Ref) { co.Leave(now, ref, req) })
 }
 
-// errFromBefore ends a connection by which a client commits that was made before this broker began to coordinate its group. What the client sent by it may have been held up on the way while another broker
-// coordinated and stored later commits, which it would set back. Nothing else tells: the generation may be the same. A client that goes on makes another connection.
-var errFromBefore = errors.New("commit by a connection from before this broker began to coordinate")
-
 func (c *conn) offsetCommit(req *kmsg.OffsetCommitRequest) (*kmsg.OffsetCommitResponse, error) {
 	refused := func(code int16) *kmsg.OffsetCommitResponse {
 		r := kmsg.NewPtrOffsetCommitResponse()
@@ -86,9 +98,8 @@ func (c *conn) offsetCommit(req *kmsg.OffsetCommitRequest) (*kmsg.OffsetCommitRe
 	if code != 0 {
 		return refused(code), nil
 	}
-	if c.number <= s.before {
-		c.b.m.Mark("mark/broker/commit-from-before")
-		return nil, errFromBefore
+	if err := c.heldUp(s); err != nil {
+		return nil, err
 	}
 	for i := range req.Topics {
 		c.b.name(req.Version >= 10, &req.Topics[i].Topic, &req.Topics[i].TopicID)

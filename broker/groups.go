@@ -20,7 +20,7 @@ type shard struct {
 	b     *Broker
 	p     *partition
 	epoch int32
-	// before is the last connection that was there when it began. A commit by that one, or an earlier one, may have been sent before another broker took later ones.
+	// before is the last connection that was there when it began. What comes by that one, or an earlier one, may have been sent before another broker coordinated.
 	before int64
 
 	mu      machine.Mutex
