@@ -117,8 +117,8 @@ func (c *conn) produce(h wire.Header, rest []byte) error {
 
 // tellGrown wakes followers, which wait for any record, and consumers, which wait for committed ones.
 func (c *conn) tellGrown() {
-	c.b.waits.grown(true, c.grew...)
-	c.b.waits.grown(false, c.committed...)
+	c.b.waits.grown(followers, c.grew...)
+	c.b.waits.grown(consumers, c.committed...)
 	c.grew, c.committed = c.grew[:0], c.committed[:0]
 }
 

@@ -18,8 +18,6 @@ type fetch struct {
 	items  []fetchItem // the partitions asked for, in the order of the request
 	waiter *waiter
 	cuts   []cut
-
-	happened []*partition // where something did since the last look, of those waited for
 }
 
 // fetchItem is one partition of it.
@@ -42,8 +40,8 @@ type fetchItem struct {
 // that has something gives at least one batch, however large, so that a reader always gets on.
 func (c *conn) fetchRecords(h wire.Header, rest []byte) error {
 	req := &c.fetchReq
-	*req = kmsg.FetchRequest{Version: h.Version, Topics: req.Topics[:0]}
-	if err := wire.Decode(req, rest); err != nil {
+	req.Version = h.Version
+	if err := wire.DecodeFetch(req, rest); err != nil {
 		return err
 	}
 	if req.SessionID != 0 {
@@ -62,7 +60,7 @@ func (c *conn) fetchRecords(h wire.Header, rest []byte) error {
 	if wait > 0 && !c.b.m.Failpoint("fault/broker/poll-short") { // an answer may come before there is enough
 		c.await(req, deadline)
 	} else {
-		c.gather(req, nil)
+		c.gather(req)
 	}
 	if err := c.drain(); err != nil {
 		return err
@@ -113,7 +111,7 @@ func (c *conn) noteReplica(req *kmsg.FetchRequest) {
 	if id < 0 {
 		return
 	}
-	b, i := c.b, 0
+	b, i, knocks := c.b, 0, false
 	for ti := range req.Topics {
 		for pi := range req.Topics[ti].Partitions {
 			it, rp := &c.fetch.items[i], &req.Topics[ti].Partitions[pi]
@@ -125,20 +123,31 @@ func (c *conn) noteReplica(req *kmsg.FetchRequest) {
 			if it.p.leader != nil && (it.p.epoch == rp.CurrentLeaderEpoch || rp.CurrentLeaderEpoch < 0) { // only a leader's log is one to compare with
 				var known bool
 				it.where, it.parted, known = it.p.log.Diverges(rp.FetchOffset, rp.LastFetchedEpoch)
-				if known && !it.parted && it.p.epoch == rp.CurrentLeaderEpoch && it.p.leader.Fetched(id, epoch, rp.FetchOffset, b.m.Uptime()) {
-					it.p.lift(b.m)
-					c.committed = append(c.committed, it.p)
+				if known && !it.parted && it.p.epoch == rp.CurrentLeaderEpoch {
+					now := b.m.Uptime()
+					if it.p.leader.Fetched(id, epoch, rp.FetchOffset, now) {
+						it.p.lift(b.m)
+						c.committed = append(c.committed, it.p)
+					}
+					knocks = it.p.leader.Knocks(id, b.cfg.ReplicaLag, now) || knocks
 				}
 			}
 			it.p.mu.Unlock()
 		}
 	}
 	c.tellGrown()
+	if knocks {
+		b.mu.Lock()
+		if b.registeredLocked(replica.Member{ID: id, Epoch: epoch}) {
+			b.knocked = true
+			b.changed.Broadcast()
+		}
+		b.mu.Unlock()
+	}
 }
 
-// gather reads what there is now and reports whether it is enough to answer: enough bytes, or an error that the client should hear of. It looks at all partitions, or at those only
-// where something happened since it looked last.
-func (c *conn) gather(req *kmsg.FetchRequest, happened []*partition) (enough bool) {
+// gather reads what there is now and reports whether it is enough to answer: enough bytes, or an error that the client should hear of.
+func (c *conn) gather(req *kmsg.FetchRequest) (enough bool) {
 	f := &c.fetch
 	of, _ := replicaOf(req)
 	left := int64(min(int(max(req.MaxBytes, 0)), c.b.cfg.MaxFetchBytes))
@@ -149,11 +158,9 @@ func (c *conn) gather(req *kmsg.FetchRequest, happened []*partition) (enough boo
 		for pi := range req.Topics[ti].Partitions {
 			it, rp := &f.items[i], &req.Topics[ti].Partitions[pi]
 			i++
-			if happened == nil || it.span.Len > 0 || slices.Contains(happened, it.p) {
-				it.span.Release()
-				it.span = log.Span{}
-				c.read(it, rp, left, total == 0, of >= 0)
-			}
+			it.span.Release()
+			it.span = log.Span{}
+			c.read(it, rp, left, total == 0, of >= 0)
 			enough = enough || it.code != 0 || it.parted
 			total += it.span.Len
 			left -= it.span.Len
@@ -240,59 +247,101 @@ func readCode(err error) int16 {
 	return codeStorageError
 }
 
-// await gathers until there is enough or the time is up. The logs wake it; it never polls (KAFKA-14334).
+// await gathers until there is enough or the time is up. It looks when there is something to see, and then whenever it is told of more; it never polls (KAFKA-14334).
 func (c *conn) await(req *kmsg.FetchRequest, deadline time.Duration) {
+	b, f, w := c.b, &c.fetch, &c.b.waits
+	to := consumers
+	if of, _ := replicaOf(req); of >= 0 {
+		to = followers
+	}
+	slept, told := false, 0
+	w.mu.Lock()
+	for news := c.due(req, to); ; news = f.told(to) != told {
+		if !news {
+			c.sleep(to, deadline)
+			slept = true
+		}
+		told = f.told(to)
+		stopped, late := w.stopped, b.m.Uptime() >= deadline
+		w.mu.Unlock()
+		if slept {
+			b.m.Failpoint("fault/broker/poll-woken")
+		}
+		enough := c.gather(req)
+		switch {
+		case !slept:
+		case enough:
+			b.m.Mark("mark/broker/poll-ended-by-append")
+		case stopped:
+			b.m.Mark("mark/broker/poll-ended-by-stop")
+		case late:
+			b.m.Mark("mark/broker/poll-ended-by-time")
+		}
+		if enough || stopped || late {
+			return
+		}
+		w.mu.Lock()
+	}
+}
+
+// due tells whether there is something to see of any partition: records, or why there are none. It takes no lock, so it can look with that of waits.
+func (c *conn) due(req *kmsg.FetchRequest, to audience) bool {
+	i := 0
+	for ti := range req.Topics {
+		for pi := range req.Topics[ti].Partitions {
+			it, rp := &c.fetch.items[i], &req.Topics[ti].Partitions[pi]
+			i++
+			if it.refused != 0 || it.parted {
+				return true
+			}
+			hw, code := it.p.readable(rp.CurrentLeaderEpoch)
+			s := it.p.log.State()
+			below := hw
+			switch {
+			case to == followers:
+				below = s.End
+			case !it.p.replicated:
+				below = s.Visible
+			}
+			if code != 0 || s.Err != nil || rp.FetchOffset < max(below, s.Start) || rp.FetchOffset > s.End {
+				return true
+			}
+		}
+	}
+	return req.MinBytes <= 0
+}
+
+// told counts what was told of the request's partitions. The lock of waits is held.
+func (f *fetch) told(to audience) int {
+	n := 0
+	for i := range f.items {
+		if p := f.items[i].p; p != nil {
+			n += p.told[to]
+		}
+	}
+	return n
+}
+
+// sleep waits until it is told of one of the partitions, the time is up, or the broker stops. The lock of waits is held, so nothing is missed that was not there at a look with it.
+func (c *conn) sleep(to audience, deadline time.Duration) {
 	f, w := &c.fetch, &c.b.waits
 	if f.waiter == nil {
 		f.waiter = &waiter{woken: c.b.m.NewCond("broker.fetch", w.mu)}
 	}
-	of, _ := replicaOf(req)
-	w.mu.Lock()
-	f.waiter.replica, f.waiter.fired, f.waiter.at = of >= 0, false, f.waiter.at[:0]
-	for i := range f.items { // before the first look, so that what comes after it is not missed
+	f.waiter.fired = false
+	for i := range f.items {
 		if p := f.items[i].p; p != nil {
-			p.waiters = append(p.waiters, f.waiter)
+			p.waiting[to] = append(p.waiting[to], f.waiter)
 		}
 	}
-	w.mu.Unlock()
-	enough := c.gather(req, nil)
-	w.mu.Lock()
-	for waited := false; ; waited = true {
-		switch {
-		case enough && waited:
-			c.b.m.Mark("mark/broker/poll-ended-by-append")
-		case w.stopped && waited:
-			c.b.m.Mark("mark/broker/poll-ended-by-stop")
-		}
-		if enough || w.stopped || waited && c.b.m.Uptime() >= deadline {
-			break
-		}
-		for !f.waiter.fired && !w.stopped {
-			left := deadline - c.b.m.Uptime()
-			if left <= 0 {
-				break
-			}
-			f.waiter.woken.WaitTimeout(left)
-		}
-		if !f.waiter.fired {
-			if !w.stopped {
-				c.b.m.Mark("mark/broker/poll-ended-by-time")
-			}
-			break // out of time, or the broker stops
-		}
-		f.waiter.fired = false
-		f.happened, f.waiter.at = f.waiter.at, f.happened[:0]
-		w.mu.Unlock()
-		c.b.m.Failpoint("fault/broker/poll-woken")
-		enough = c.gather(req, f.happened)
-		w.mu.Lock()
+	for left := deadline - c.b.m.Uptime(); left > 0 && !f.waiter.fired && !w.stopped; left = deadline - c.b.m.Uptime() {
+		f.waiter.woken.WaitTimeout(left)
 	}
 	for i := range f.items {
 		if p := f.items[i].p; p != nil {
-			p.leave(f.waiter)
+			p.waiting[to] = slices.DeleteFunc(p.waiting[to], func(o *waiter) bool { return o == f.waiter })
 		}
 	}
-	w.mu.Unlock()
 }
 
 // release gives the files back that the fetch reads from.

@@ -35,7 +35,7 @@ func (c *conn) listOffsets(req *kmsg.ListOffsetsRequest) (*kmsg.ListOffsetsRespo
 			p, code := b.lookupLocked(b.topics[rt.Topic], rp.Partition)
 			b.mu.Unlock()
 			if code == 0 {
-				code = p.epochCode(rp.CurrentLeaderEpoch)
+				code = p.shown.Load().epochCode(rp.CurrentLeaderEpoch)
 			}
 			if code == 0 && b.m.Failpoint("fault/broker/offsets-refused") { // as if the log were being opened
 				code = codeNotLeader
@@ -60,22 +60,12 @@ func (c *conn) listOffsets(req *kmsg.ListOffsetsRequest) (*kmsg.ListOffsetsRespo
 }
 
 // epochCode checks the leader epoch that a client believes in; -1: none.
-func (p *partition) epochCode(epoch int32) int16 {
-	if epoch < 0 {
-		return 0
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.epochCodeLocked(epoch)
-}
-
-// epochCodeLocked is epochCode for a caller that has mu.
-func (p *partition) epochCodeLocked(epoch int32) int16 {
+func (s *standing) epochCode(epoch int32) int16 {
 	switch {
 	case epoch < 0:
-	case epoch < p.epoch:
+	case epoch < s.epoch:
 		return codeFencedLeaderEpoch
-	case epoch > p.epoch:
+	case epoch > s.epoch:
 		return codeUnknownLeaderEpoch
 	}
 	return 0

@@ -52,7 +52,8 @@ type Broker struct {
 	shards            map[int32]*shard // by partition of the offsets topic
 	nextProducerID    int64            // ids of idempotent producers from here on, below lastProducerID, are this broker's to give
 	lastProducerID    int64
-	views             int // counts what was learnt of brokers, topics and their states
+	knocked           bool // a follower that is not in sync may join the in-sync replicas
+	views             int  // counts what was learnt of brokers, topics and their states
 
 	topics map[string]*topic
 	byID   map[topicID]*topic

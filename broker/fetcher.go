@@ -151,7 +151,7 @@ func (f *fetcher) fetch(epoch int64, ready []*following) error {
 	b.mu.Unlock()
 	if conn == nil {
 		var err error
-		conn, err = client.Dial(b.m, f.addr, client.Config{ClientID: fmt.Sprintf("replica-%d", b.cfg.ID), Transient: true, DialTimeout: b.cfg.ReplicaLag, RequestTimeout: b.cfg.ReplicaLag})
+		conn, err = client.Dial(b.m, f.addr, client.Config{ClientID: fmt.Sprintf("replica-%d", b.cfg.ID), Serial: true, Transient: true, DialTimeout: b.cfg.ReplicaLag, RequestTimeout: b.cfg.ReplicaLag})
 		if err != nil {
 			return err
 		}
@@ -279,6 +279,7 @@ func (f *fetcher) cut(fl *following, d replica.Divergence, first int64) error {
 	if p.hw > to {
 		f.b.m.Trace(machine.Event{Kind: machine.HighWatermark, Subject: p.name, A: to, B: int64(fl.epoch)})
 		p.hw = to
+		p.show()
 	}
 	p.mu.Unlock()
 	if anew {

@@ -116,3 +116,20 @@ func TestAFollowerOfALogThatBeganAnewForgetsNothingThatIsCommitted(t *testing.T)
 		require.Empty(x, x.told)
 	})
 }
+
+// A leader asks for no other in-sync replicas while it has not taken the replicas that the topic has by now: one that was taken out would come back.
+func TestALeaderWithAnOlderAssignmentAsksForNothing(t *testing.T) {
+	follow(t, 10, func(x *followed) {
+		x.topic.local = []*partition{x.p}
+		x.role(2, 2)
+		x.b.live = []liveBroker{{id: 3, epoch: 1}}
+		x.p.leader.Fetched(3, 1, 10, 0)
+		newer := *x.topic
+		newer.node++
+		_, asks := x.b.propose(&newer, 0)
+		require.False(x, asks)
+		x.b.assume(x.p, &replica.State{Leader: 2, LeaderEpoch: 2, ISR: []replica.Member{{ID: 2, Epoch: 1}}}, &newer, 0)
+		_, asks = x.b.propose(&newer, 0)
+		require.True(x, asks)
+	})
+}

@@ -17,18 +17,21 @@ type proposal struct {
 	version int32           // of the registry's entry that it replaces
 }
 
-// tendISRs is the task that takes followers out of the in-sync replicas when they lag, and back in when they have caught up.
+// tendISRs is the task that takes followers out of the in-sync replicas when they lag, and back in when they have caught up: at once when they knock, for only then are they known to be there.
+// Who knocked while the task was busy knocks again with its next fetch.
 func (b *Broker) tendISRs() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for !b.stopping {
-		b.changedWithin(max(b.cfg.ReplicaLag/4, time.Millisecond))
+		since := b.m.Uptime()
+		b.knocked = false
+		b.awaitKnock(max(b.cfg.ReplicaLag/4, time.Millisecond))
 		if b.stopping {
 			return
 		}
 		var list []proposal
 		for _, name := range b.names {
-			if pr, ok := b.propose(b.topics[name]); ok {
+			if pr, ok := b.propose(b.topics[name], since); ok {
 				list = append(list, pr)
 			}
 		}
@@ -37,6 +40,17 @@ func (b *Broker) tendISRs() {
 			b.settle(&list[i])
 		}
 		b.mu.Lock()
+	}
+}
+
+// awaitKnock waits for the time, until a follower knocks, or until the broker stops. The lock is held.
+func (b *Broker) awaitKnock(d time.Duration) {
+	for end := b.m.Uptime() + d; !b.stopping && !b.knocked; {
+		left := end - b.m.Uptime()
+		if left <= 0 {
+			return
+		}
+		b.changed.WaitTimeout(left)
 	}
 }
 
@@ -51,8 +65,8 @@ func (b *Broker) changedWithin(d time.Duration) {
 	}
 }
 
-// propose asks the topic's leaders here for the changes that they want. The lock is held.
-func (b *Broker) propose(t *topic) (proposal, bool) {
+// propose asks the topic's leaders here for the changes that they want. Nobody joins that has not fetched since a moment. The lock is held.
+func (b *Broker) propose(t *topic, since time.Duration) (proposal, bool) {
 	pr := proposal{topic: t, version: t.version}
 	now := b.m.Uptime()
 	for _, p := range t.local {
@@ -60,8 +74,8 @@ func (b *Broker) propose(t *topic) (proposal, bool) {
 			continue
 		}
 		p.mu.Lock()
-		if p.leader != nil && p.version == t.version {
-			if s, ok := p.leader.Propose(b.cfg.ReplicaLag, now, b.registeredLocked); ok {
+		if p.leader != nil && p.version == t.version && p.node == t.node {
+			if s, ok := p.leader.Propose(b.cfg.ReplicaLag, since, now, b.registeredLocked); ok {
 				b.m.Trace(machine.Event{Kind: machine.StateProposed, Subject: p.name, A: int64(len(s.ISR)), B: int64(s.LeaderEpoch)})
 				pr.parts, pr.states = append(pr.parts, p), append(pr.states, s)
 			}
@@ -83,6 +97,7 @@ func (b *Broker) settle(pr *proposal) {
 	err := cl.Multi(
 		coord.CheckOp(epochPath(b.cfg.ID), int32(epoch)), // fences a broker that was given up for dead and has another registration
 		stands(pr.topic.name, pr.topic.id),
+		coord.CheckOp(topicsPath+"/"+pr.topic.name, pr.topic.node), // who is a replica no more does not come back
 		coord.SetOp(statePath(pr.topic.name), encodeStates(pr.topic.id, states), pr.version),
 	)
 	var refused *coord.MultiError

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"sync/atomic"
 
 	"faultline/broker/log"
 	"faultline/broker/replica"
@@ -16,10 +17,11 @@ import (
 type partition struct {
 	topic   *topic
 	id      int32
-	name    string    // "topic/partition"
-	log     *log.Log  // nil: it could not be opened
-	offline error     // why
-	waiters []*waiter // fetches that wait for more; guarded by waits.mu
+	name    string       // "topic/partition"
+	log     *log.Log     // nil: it could not be opened
+	offline error        // why
+	waiting [2][]*waiter // fetches that wait for more, by audience; guarded by waits.mu
+	told    [2]int       // how often they were told that there is; likewise
 
 	replicated bool // there are, or were, several replicas: what is visible is what is committed
 	mu         machine.Mutex
@@ -28,9 +30,22 @@ type partition struct {
 	leader  *replica.Leader // nil: this broker does not lead
 	epoch   int32           // leader epoch of the role
 	version int32           // of the registry's state that the role is from
+	node    int32           // and of the topic's node: the replicas are from there
 	hw      int64           // high watermark as far as this broker knows
 	retired bool            // its log is being dropped: it has no role any more, and nothing is told of it
+
+	shown atomic.Pointer[standing] // the latest, for readers without mu; set under it
 }
+
+// standing is what readers need to know of a partition's role.
+type standing struct {
+	leads bool
+	epoch int32
+	hw    int64
+}
+
+// show lets readers see what changed. Call with mu, at each change of the role or of the high watermark.
+func (p *partition) show() { p.shown.Store(&standing{p.leader != nil, p.epoch, p.hw}) }
 
 // lasting is a name that no partition of another topic of the same name has.
 func (p *partition) lasting() string { return fmt.Sprintf("%v/%d", p.topic.id, p.id) }
@@ -41,59 +56,47 @@ type waits struct {
 	stopped bool // the broker stops: nobody waits any more
 }
 
+// audience is who fetches, and so what it waits for.
+type audience int
+
+const (
+	consumers audience = iota // for visible records
+	followers                 // for any
+)
+
 // waiter is one waiting fetch.
 type waiter struct {
-	woken   machine.Cond // on waits.mu
-	replica bool         // a follower asks: it waits for any record, a consumer for visible ones
-	fired   bool         // something may have changed since it looked:
-	at      []*partition // where
+	woken machine.Cond // on waits.mu
+	fired bool         // it was told of something
 }
 
 // fire wakes all fetches that wait for the partition: whatever they asked, the answer may be another one.
 func (w *waits) fire(p *partition) {
 	w.mu.Lock()
-	for _, wt := range p.waiters {
-		wt.wake(p)
-	}
+	p.tell(consumers)
+	p.tell(followers)
 	w.mu.Unlock()
 }
 
-// grown wakes those that wait for what the partitions have more of: followers for records, or consumers for visible ones.
-func (w *waits) grown(forReplicas bool, parts ...*partition) {
+// grown wakes those that wait for what the partitions have more of. Call it when that can be seen: who looks with the lock before sees it too.
+func (w *waits) grown(to audience, parts ...*partition) {
 	if len(parts) == 0 {
 		return
 	}
 	w.mu.Lock()
 	for _, p := range parts {
-		for _, wt := range p.waiters {
-			if wt.replica == forReplicas {
-				wt.wake(p)
-			}
-		}
+		p.tell(to)
 	}
 	w.mu.Unlock()
 }
 
-// wake makes the fetch look again at a partition. The lock is held.
-func (wt *waiter) wake(p *partition) {
-	if n := len(wt.at); n == 0 || wt.at[n-1] != p {
-		wt.at = append(wt.at, p)
-	}
-	if !wt.fired {
-		wt.fired = true
-		wt.woken.Signal()
-	}
-}
-
-// leave takes a waiter off the partition. The lock is held.
-func (p *partition) leave(w *waiter) {
-	for i, o := range p.waiters {
-		if o == w {
-			last := len(p.waiters) - 1
-			copy(p.waiters[i:], p.waiters[i+1:])
-			p.waiters[last] = nil
-			p.waiters = p.waiters[:last]
-			return
+// tell makes those that wait for the partition look again. The lock is held.
+func (p *partition) tell(to audience) {
+	p.told[to]++
+	for _, wt := range p.waiting[to] {
+		if !wt.fired {
+			wt.fired = true
+			wt.woken.Signal()
 		}
 	}
 }
@@ -102,6 +105,7 @@ func (p *partition) leave(w *waiter) {
 func (b *Broker) retire(p *partition) {
 	p.mu.Lock()
 	p.retired, p.leader = true, nil
+	p.show()
 	p.moved.Broadcast()
 	p.mu.Unlock()
 	b.waits.fire(p) // they look again and find it gone
@@ -132,6 +136,7 @@ func (b *Broker) openPartition(t *topic, id int32) (*partition, error) {
 		p.hw = min(max(p.hw, b.loadedHW[p.lasting()]), l.End())
 		b.m.Trace(machine.Event{Kind: machine.HighWatermark, Subject: p.name, A: p.hw, B: -1})
 	}
+	p.show()
 	l.OnVisible(func() {
 		err := l.State().Err
 		switch {
@@ -142,7 +147,7 @@ func (b *Broker) openPartition(t *topic, id int32) (*partition, error) {
 			b.waits.fire(p)
 			b.logFailed(p, err)
 		case !p.replicated:
-			b.waits.grown(false, p)
+			b.waits.grown(consumers, p)
 		}
 	})
 	return p, nil

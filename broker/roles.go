@@ -35,8 +35,11 @@ func (b *Broker) assume(p *partition, s *replica.State, t *topic, since int64) {
 	p.mu.Lock()
 	same := t.version == p.version && p.leader != nil == b.leadsIn(s, since)
 	old := t.version < p.version || same
-	if same && p.leader != nil { // the assignment may be another one
-		p.leader.Replicas(t.replicas[p.id], b.m.Uptime())
+	if same { // the assignment may be another one
+		p.node = t.node
+		if p.leader != nil {
+			p.leader.Replicas(t.replicas[p.id], b.m.Uptime())
+		}
 	}
 	p.mu.Unlock()
 	if old {
@@ -48,13 +51,14 @@ func (b *Broker) assume(p *partition, s *replica.State, t *topic, since int64) {
 	if start := p.log.Start(); p.hw < start {
 		p.setHW(b.m, start) // the log began anew in the role before, and who did that found this one when it came to tell
 	}
-	p.version = t.version
+	p.version, p.node = t.version, t.node
 	switch {
 	case !b.leadsIn(s, since):
 		if p.leader != nil {
 			b.m.Mark("mark/broker/deposed")
 		}
 		p.leader, p.epoch = nil, s.LeaderEpoch
+		p.show()
 	case p.leader != nil && p.epoch == s.LeaderEpoch:
 		p.leader.Replicas(t.replicas[p.id], now)
 		p.leader.Confirm(*s)
@@ -62,6 +66,7 @@ func (b *Broker) assume(p *partition, s *replica.State, t *topic, since int64) {
 	default:
 		end := p.log.End()
 		p.leader, p.epoch = replica.Lead(b.cfg.ID, t.replicas[p.id], *s, t.policy.leastISR, end, p.hw, now), s.LeaderEpoch
+		p.show()
 		b.m.Trace(machine.Event{Kind: machine.LeaderBegan, Subject: p.name, A: int64(p.epoch), B: end, C: p.hw})
 		p.lift(b.m)
 	}
@@ -79,22 +84,16 @@ func (p *partition) leads() bool {
 	if !p.replicated {
 		return true
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.leader != nil
+	return p.shown.Load().leads
 }
 
-// readable returns the high watermark of a partition with several replicas, or why somebody who believes in the leader epoch (-1: in none) may not read.
+// readable returns the high watermark of a partition with several replicas, or why somebody who believes in the leader epoch (-1: in none) may not read. It is no scheduling point.
 func (p *partition) readable(epoch int32) (hw int64, code int16) {
-	if !p.replicated && epoch < 0 {
-		return 0, 0
+	s := p.shown.Load()
+	if p.replicated && !s.leads {
+		return s.hw, codeNotLeader
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.replicated && p.leader == nil {
-		return p.hw, codeNotLeader
-	}
-	return p.hw, p.epochCodeLocked(epoch)
+	return s.hw, s.epochCode(epoch)
 }
 
 // lift follows the leader's high watermark. Call with mu; then wake those who wait for records.
@@ -107,6 +106,7 @@ func (p *partition) lift(m machine.Machine) {
 // setHW moves the high watermark. Call with mu.
 func (p *partition) setHW(m machine.Machine, hw int64) {
 	p.hw = hw
+	p.show()
 	if p.retired {
 		return
 	}
@@ -123,9 +123,7 @@ func (p *partition) visible() int64 {
 	if !p.replicated {
 		return p.log.Visible()
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.hw
+	return p.shown.Load().hw
 }
 
 // latest is visible, and whether no leader before can have told more (KIP-207).
@@ -168,9 +166,9 @@ func (b *Broker) appended(p *partition, epoch int32) {
 		return
 	}
 	committed := p.grew(b.m, epoch)
-	b.waits.grown(true, p) // followers wait for any record, consumers for committed ones
+	b.waits.grown(followers, p)
 	if committed {
-		b.waits.grown(false, p)
+		b.waits.grown(consumers, p)
 	}
 }
 

@@ -15,20 +15,20 @@ type fetcher struct {
 	claims []*claim
 
 	// Group.mu guards these.
-	cond     machine.Cond // stopped, room in a queue, a Seek
-	waiting  bool         // in cond
-	stopped  bool
-	cut      bool // the connection was closed on purpose, to start over
-	conn     *broker.Conn
-	failures int           // in a row, of the connection
-	until    time.Duration // Uptime before which nothing is tried
+	cond    machine.Cond // stopped, room in a queue, a Seek
+	waiting bool         // in cond
+	stopped bool
+	cut     bool // the connection was closed on purpose, to start over
+	conn    *broker.Conn
+	until   time.Duration // Uptime before which nothing is tried
 
-	// The request under way; only the task looks.
-	asked   []ask
-	got     []reply
-	resets  []*claim
-	maxWait time.Duration
-	encoder fetchEncoder
+	// Only the task looks: failures in a row, of the connection, and the request under way.
+	failures int
+	asked    []ask
+	got      []reply
+	resets   []*claim
+	maxWait  time.Duration
+	encoder  fetchEncoder
 }
 
 // ask is what a fetch asked of one partition.
@@ -150,6 +150,7 @@ func (f *fetcher) connect() (*broker.Conn, error) {
 		DialTimeout:    g.cfg.RequestTimeout,
 		RequestTimeout: g.cfg.RequestTimeout,
 		Tap:            g.cfg.Tap,
+		Serial:         true,
 	})
 	if err != nil {
 		return nil, err
@@ -168,12 +169,14 @@ func (f *fetcher) connect() (*broker.Conn, error) {
 
 // settle notes how a request went: after a failure the broker is left alone for a while, longer with each in a row.
 func (f *fetcher) settle(err error) {
+	if err == nil {
+		f.failures = 0
+		return
+	}
 	g := f.g
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case err == nil:
-		f.failures = 0
 	case f.cut:
 		f.cut = false
 	case g.party != nil:

@@ -138,8 +138,7 @@ func (s *Stream) take() error {
 	}
 	full := s.full()
 	ch := s.queue[0]
-	s.queue[0] = nil
-	s.queue = s.queue[1:]
+	s.queue = slices.Delete(s.queue, 0, 1)
 	s.count(ch, -1)
 	s.busy = true
 	g.touch()

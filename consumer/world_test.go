@@ -128,6 +128,8 @@ type tenure struct {
 // fence is a tap that checks that every commit was written while its session owned the partition.
 type fence struct{ x *world }
 
+func (f fence) Heard(coordclient.Heard) {}
+
 func (f fence) Done(c coordclient.Call) {
 	if c.Kind != coordclient.OpMulti || c.Err != nil {
 		return

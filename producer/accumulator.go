@@ -222,8 +222,7 @@ func (a *accumulator) drain(n *node, now time.Duration, into []*batch) []*batch 
 			return into
 		}
 		size += b.charged
-		p.queue[0] = nil
-		p.queue = p.queue[1:]
+		p.queue = slices.Delete(p.queue, 0, 1)
 		p.inFlight++
 		a.inFlight++
 		b.closed, b.topic = true, p.topic.id
@@ -295,8 +294,7 @@ func (a *accumulator) expire(now time.Duration) (expired []*batch, again time.Du
 				again = min(again, at)
 				return
 			}
-			p.queue[0] = nil
-			p.queue = p.queue[1:]
+			p.queue = slices.Delete(p.queue, 0, 1)
 			a.gap(b)
 			a.settle(b, -1, final(ErrTimedOut, b.unknown))
 			expired = append(expired, b)

@@ -188,8 +188,7 @@ func (s *sender) receive() {
 		if lost && err == nil {
 			resp, err = nil, fmt.Errorf("%w: %w", client.ErrUnknown, errMisfortune)
 		}
-		s.flying[0] = nil
-		s.flying = s.flying[1:]
+		s.flying = slices.Delete(s.flying, 0, 1)
 		s.landed(f, resp, err)
 	}
 }

@@ -124,6 +124,10 @@ func (t *timelineWriter) Observe(e *history.Event) {
 		if e.Coord.Err == nil {
 			return
 		}
+	case history.CoordHeard:
+		if e.Heard.What == "answer" {
+			return
+		}
 	case history.Traced:
 		switch e.Trace.Kind {
 		case machine.ConsumerHanded, machine.LogAppended, machine.LogVisible:

@@ -23,8 +23,9 @@ type Config struct {
 	// AtMost is, by API key, the newest version to speak, for a client that is as old as that. Of others it is the newest that both sides know.
 	AtMost map[int16]int16
 
-	// Transient: the bytes of an answer are valid until the next request starts, for then their memory is used again. For who has one request under way at a time.
-	Transient bool
+	// Serial: one request is under way at a time. Who waits for the answer reads it, which spares a task and its wake-up; that the broker closed the connection shows with the next request only. The
+	// answer to a fetch is valid until the next request starts, for then its memory is used again; that of its record batches is not, unless Transient says so.
+	Serial, Transient bool
 
 	Tap Tap // sees every request when it is over; nil: nobody
 }

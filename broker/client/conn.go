@@ -36,7 +36,14 @@ type Conn struct {
 	free     []*Pending // for reuse: each owns a condition
 	err      error      // why the connection is closed
 	closed   atomic.Bool
-	versions []versions // what the broker speaks, by key; nil until it said so
+	versions []versions         // what the broker speaks, by key; nil until it said so
+	fetched  kmsg.FetchResponse // of a serial connection, the latest
+
+	// Who reads has these. A frame that is kept costs its own bytes only; of frames that are not kept the latest stays whole while another one comes.
+	in    *bufio.Reader
+	head  []byte // room for a length
+	buf   []byte // for the next frame
+	other []byte // of a transient connection
 }
 
 // Dial connects to a broker ("host:port") and asks it for the versions that it speaks. Its errors are ErrNotSent.
@@ -55,7 +62,11 @@ func Dial(m machine.Machine, addr string, cfg Config) (*Conn, error) {
 		writing: m.NewMutex("client.conn.writing"),
 		mu:      m.NewMutex("client.conn"),
 	}
-	m.Go("client.reader", c.read)
+	c.in, c.head = bufio.NewReaderSize(nc, 16<<10), make([]byte, 0, 4)
+	c.buf = c.head
+	if !cfg.Serial {
+		m.Go("client.reader", c.read)
+	}
 	left := max(cfg.DialTimeout-(m.Uptime()-begin), time.Millisecond)
 	if m.Failpoint("fault/client/negotiate") {
 		c.fail(errMisfortune)
@@ -169,50 +180,61 @@ func (c *Conn) extendWriteDeadline() {
 	_ = c.nc.SetWriteDeadline(c.m.Now().Add(c.cfg.RequestTimeout)) // fails only when closed: the write tells
 }
 
-// read is the reader task.
+// read is the reader task. A serial connection has none: who waits for the answer reads it.
 func (c *Conn) read() {
-	r := bufio.NewReaderSize(c.nc, 16<<10)
-	// A frame that is kept costs its own bytes only; of frames that are not kept the latest stays whole while another one comes.
-	head := make([]byte, 0, 4)
-	buf, other := head, []byte(nil)
 	for {
-		frame, err := wire.ReadFrame(r, buf, 4, c.cfg.MaxResponseBytes)
+		frame, err := c.frame()
+		if err == nil {
+			c.mu.Lock()
+			err = c.answerLocked(frame)
+			c.mu.Unlock()
+		}
 		if err != nil {
-			if err == io.EOF {
-				err = fmt.Errorf("closed by the broker: %w", machine.ErrConnReset)
-			}
-			c.fail(fmt.Errorf("read from %s: %w", c.addr, cause(err)))
+			c.fail(err)
 			return
-		}
-		if c.m.Failpoint("fault/client/answer") { // the connection ends before it
-			c.fail(errMisfortune)
-			return
-		}
-		c.m.Work(machine.Work{Requests: 1, Copied: int64(len(frame)), Syscalls: 1})
-		kept, err := c.answer(frame)
-		if err != nil {
-			c.fail(fmt.Errorf("%w: %s: %w", ErrProtocol, c.addr, err))
-			return
-		}
-		switch {
-		case kept:
-			buf = head // a frame that has room there has nothing to refer to
-		case c.cfg.Transient:
-			buf, other = other, frame
-		default:
-			buf = frame
 		}
 	}
 }
 
-// answer hands a response frame to its request. kept: the response refers to the frame's memory.
-func (c *Conn) answer(frame []byte) (kept bool, err error) {
+// frame reads the next one. Its memory is the connection's until it is answered.
+func (c *Conn) frame() ([]byte, error) {
+	frame, err := wire.ReadFrame(c.in, c.buf, 4, c.cfg.MaxResponseBytes)
+	if err == io.EOF {
+		err = fmt.Errorf("closed by the broker: %w", machine.ErrConnReset)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read from %s: %w", c.addr, cause(err))
+	}
+	if c.m.Failpoint("fault/client/answer") { // the connection ends before it
+		return nil, errMisfortune
+	}
+	c.m.Work(machine.Work{Requests: 1, Copied: int64(len(frame)), Syscalls: 1})
+	return frame, nil
+}
+
+// answerLocked hands a response frame to its request. The lock is held.
+func (c *Conn) answerLocked(frame []byte) error {
+	kept, err := c.decodeLocked(frame)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrProtocol, c.addr, err)
+	}
+	switch {
+	case kept:
+		c.buf = c.head // a frame that has room there has nothing to refer to
+	case c.cfg.Transient:
+		c.buf, c.other = c.other, frame
+	default:
+		c.buf = frame
+	}
+	return nil
+}
+
+// decodeLocked reads a response frame into the answer to its request. kept: that refers to the frame's memory.
+func (c *Conn) decodeLocked(frame []byte) (kept bool, err error) {
 	correlation, body, err := wire.ResponseCorrelation(frame)
 	if err != nil {
 		return false, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	p := c.pending.first()
 	if p == nil || p.correlation != correlation || p.silent {
 		if c.err != nil {
@@ -220,7 +242,7 @@ func (c *Conn) answer(frame []byte) (kept bool, err error) {
 		}
 		return false, fmt.Errorf("answer to request %d, which is not the next in line", correlation)
 	}
-	resp := p.req.ResponseKind()
+	resp := c.blank(p.req)
 	resp.SetVersion(p.version)
 	if isUnsupportedApiVersions(resp, body) {
 		resp.SetVersion(0)
@@ -229,9 +251,9 @@ func (c *Conn) answer(frame []byte) (kept bool, err error) {
 	if kept && len(frame) < cap(frame)/2 {
 		body = append([]byte(nil), body...) // a small answer must not pin a large buffer
 		kept = false
-		err = wire.DecodeResponse(resp, body, true)
+		err = decode(resp, body, true)
 	} else {
-		err = wire.DecodeResponse(resp, body, kept)
+		err = decode(resp, body, kept)
 	}
 	if err != nil {
 		return false, err
@@ -239,8 +261,25 @@ func (c *Conn) answer(frame []byte) (kept bool, err error) {
 	named(p.req, resp)
 	c.pending.pop()
 	p.resp, p.over, p.end = resp, true, c.m.Uptime()
-	p.woken.Signal()
+	if !c.cfg.Serial {
+		p.woken.Signal()
+	}
 	return kept, nil
+}
+
+// blank is what an answer is decoded into.
+func (c *Conn) blank(req kmsg.Request) kmsg.Response {
+	if _, ok := req.(*kmsg.FetchRequest); ok && c.cfg.Serial {
+		return &c.fetched
+	}
+	return req.ResponseKind()
+}
+
+func decode(resp kmsg.Response, body []byte, unsafe bool) error {
+	if f, ok := resp.(*kmsg.FetchResponse); ok {
+		return wire.DecodeFetched(f, body)
+	}
+	return wire.DecodeResponse(resp, body, unsafe)
 }
 
 // copies tells whether decoding copies everything out of the frame: there are strings and numbers only.

@@ -20,8 +20,9 @@ type Pending struct {
 	start       time.Duration
 	deadline    time.Duration
 
+	sent bool // set by who starts it
+
 	// Set under the connection's lock.
-	sent bool
 	over bool
 	end  time.Duration
 	resp kmsg.Response
@@ -33,7 +34,19 @@ type Pending struct {
 func (p *Pending) Wait() (kmsg.Response, error) {
 	c := p.c
 	hasty := c.m.Failpoint("fault/client/wait") // as if the time were over
+	var frame []byte
+	var broken error
+	if c.cfg.Serial && p.sent && !p.silent && !hasty {
+		_ = c.nc.SetReadDeadline(c.m.Now().Add(p.deadline - c.m.Uptime())) // fails only when closed: the read tells
+		frame, broken = c.frame()
+	}
 	c.mu.Lock()
+	if frame != nil && !p.over {
+		broken = c.answerLocked(frame)
+	}
+	if broken != nil && c.m.Uptime() < p.deadline {
+		c.failLocked(broken)
+	}
 	for !p.over {
 		left := p.deadline - c.m.Uptime()
 		if left <= 0 || hasty {

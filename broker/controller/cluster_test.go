@@ -269,7 +269,7 @@ func (c *cluster) step() {
 		}
 	case "propose":
 		if n.up && n.leader != nil && n.proposal == nil {
-			if s, ok := n.leader.Propose(lag, c.now, c.registered); ok {
+			if s, ok := n.leader.Propose(lag, 0, c.now, c.registered); ok {
 				n.proposal = &entry{s, n.version}
 			}
 		}
@@ -348,7 +348,7 @@ func (c *cluster) heal() {
 				n.leader.Refused()
 				n.proposal = nil
 			}
-			if s, ok := n.leader.Propose(lag, c.now, c.registered); ok {
+			if s, ok := n.leader.Propose(lag, 0, c.now, c.registered); ok {
 				require.True(c.t, c.write(&entry{s, n.version}))
 				c.learn(n)
 			}

@@ -240,6 +240,7 @@ func (l *Log) publish(s *segment, batches []byte, a Appended, interval int) {
 		pos += int64(b.Size())
 	}
 	s.size, s.next, l.end = pos, a.Next, a.Next
+	l.show()
 	l.m.Trace(machine.Event{Kind: machine.LogAppended, Subject: l.subject, A: a.Base, B: a.Next})
 	first := !l.unflushed
 	if first {

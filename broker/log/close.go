@@ -54,6 +54,7 @@ func (l *Log) shut(last func() error) error {
 	err := last()
 	l.mu.Lock()
 	l.closed = true
+	l.show()
 	l.moved.Broadcast()
 	l.wake()
 	files, fn := l.segments, l.onVisible

@@ -63,7 +63,7 @@ func (l *Log) Compact(below int64) error {
 	}
 	defer func() {
 		for _, s := range segments {
-			l.release(s)
+			s.release()
 		}
 	}()
 	err = c.run(segments, cleaned)
@@ -108,7 +108,7 @@ func (c *compaction) choose(below int64) (segments []*segment, cleaned int64, er
 	c.until = sealed[n-1].next
 	segments = slices.Clone(sealed[:n])
 	for _, s := range segments {
-		s.refs++
+		s.refs.Add(1)
 	}
 	return segments, max(l.cleaned, l.start), nil
 }

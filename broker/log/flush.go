@@ -137,7 +137,7 @@ func (l *Log) flush() error {
 		return l.fence(err)
 	}
 	l.m.Failpoint("fault/log/flush-unpublished")
-	if err := l.show(mark{last, spot{target, size}}); err != nil {
+	if err := l.reveal(mark{last, spot{target, size}}); err != nil {
 		return err
 	}
 	return indexes
@@ -228,8 +228,8 @@ func (s *segment) sync(size int64) error {
 	return nil
 }
 
-// show moves Visible. Call with flushing.
-func (l *Log) show(at mark) error {
+// reveal moves Visible. Call with flushing.
+func (l *Log) reveal(at mark) error {
 	l.mu.Lock()
 	if err := l.usable(); err != nil && !errors.Is(err, ErrClosed) {
 		l.mu.Unlock()
@@ -242,6 +242,7 @@ func (l *Log) show(at mark) error {
 	}
 	if moved {
 		l.visible = at.offset
+		l.show()
 		l.m.Trace(machine.Event{Kind: machine.LogVisible, Subject: l.subject, A: l.visible})
 		l.moved.Broadcast()
 	}

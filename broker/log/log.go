@@ -37,6 +37,7 @@ import (
 	"errors"
 	"fmt"
 	"sort"
+	"sync/atomic"
 	"time"
 
 	"faultline/broker/record"
@@ -76,6 +77,8 @@ type Log struct {
 	validator record.Validator
 	least     int32 // leader epoch below which nothing is accepted
 
+	shown atomic.Pointer[State] // the latest, for readers without mu; set under it
+
 	// Guarded by mu. The list grows at its end only under appending, too; everything else changes it under flushing, too.
 	segments  []*segment // by base offset; the last one is active; never empty
 	start     int64
@@ -113,15 +116,12 @@ type State struct {
 	Err     error // why the log is fenced or closed; nil: it works
 }
 
-// State returns all offsets under one lock.
-func (l *Log) State() State {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.stateLocked()
-}
+// State returns all offsets at one moment. It takes no lock and is no scheduling point.
+func (l *Log) State() State { return *l.shown.Load() }
 
-func (l *Log) stateLocked() State {
-	return State{Start: l.start, Visible: l.visible, End: l.end, Err: l.usable()}
+// show lets State tell what changed. Call with mu, at each change of what it tells.
+func (l *Log) show() {
+	l.shown.Store(&State{Start: l.start, Visible: l.visible, End: l.end, Err: l.usable()})
 }
 
 // Start is the first offset in the log.
@@ -174,6 +174,7 @@ func (l *Log) fence(reason error) error {
 		if !l.closed {
 			l.m.Trace(machine.Event{Kind: machine.LogFailed, Subject: l.subject, Detail: reason.Error()})
 		}
+		l.show()
 		l.moved.Broadcast()
 		l.wake()
 	}

@@ -35,6 +35,7 @@ func Open(m machine.Machine, dir, topic string, partition int32, cfg Config, cle
 		}
 		return nil, l.wrap("open", err)
 	}
+	l.show()
 	e := machine.Event{Kind: machine.LogOpened, Subject: l.subject, A: l.start, B: l.end}
 	if trusted {
 		e.C = 1

@@ -14,7 +14,6 @@ type Span struct {
 	Base     int64        // base offset of the first batch: at most the offset asked for
 	Next     int64        // offset after the last batch: where to read on
 
-	log *Log
 	seg *segment
 }
 
@@ -22,7 +21,7 @@ type Span struct {
 // closed meanwhile.
 func (s *Span) Release() {
 	if s.seg != nil {
-		s.log.release(s.seg)
+		s.seg.release()
 		s.seg, s.File = nil, nil
 	}
 }
@@ -38,13 +37,17 @@ func (l *Log) Read(offset int64, maxBytes int, below int64) (Span, error) {
 	return span, err
 }
 
-// Look is State and then, if wanted says so, Read below the offset that it says, both at one moment.
+// Look is State and then, if wanted says so, Read below the offset that it says, both at one moment. It may ask twice.
 func (l *Log) Look(offset int64, maxBytes int, wanted func(State) (below int64, ok bool)) (State, Span, error) {
 	if l.m.Failpoint("fault/log/read-one") {
 		maxBytes = 1 // one batch is always a right answer
 	}
+	state := l.State()
+	if _, ok := wanted(state); !ok {
+		return state, Span{}, nil // as a rule: whoever is up to date asks for what is not there yet
+	}
 	l.mu.Lock()
-	state := l.stateLocked()
+	state = l.State()
 	below, ok := wanted(state)
 	if !ok {
 		l.mu.Unlock()
@@ -61,17 +64,17 @@ func (l *Log) readLocked(offset int64, maxBytes int, below int64) (Span, error) 
 		l.mu.Unlock()
 		return Span{}, err
 	}
-	s.refs++
+	s.refs.Add(1)
 	q := query{offset: offset, maxBytes: int64(maxBytes), below: below}
 	err = l.answer(&q, s)
 	if err == nil && q.from != q.to {
 		l.marks[l.nextMark] = mark{s, q.to}
 		l.nextMark = (l.nextMark + 1) % len(l.marks)
 		l.mu.Unlock()
-		return Span{File: s.file, Pos: q.from.pos, Len: q.to.pos - q.from.pos, Base: q.from.offset, Next: q.to.offset, log: l, seg: s}, nil
+		return Span{File: s.file, Pos: q.from.pos, Len: q.to.pos - q.from.pos, Base: q.from.offset, Next: q.to.offset, seg: s}, nil
 	}
 	l.mu.Unlock()
-	l.release(s)
+	s.release()
 	return Span{}, l.wrap(fmt.Sprintf("read from offset %d", offset), err)
 }
 

@@ -142,6 +142,7 @@ func (l *Log) traceDeleted(s, next *segment) {
 func (l *Log) forget(n int) {
 	l.segments = append([]*segment(nil), l.segments[n:]...)
 	l.start = l.segments[0].base
+	l.show()
 	l.epochs.TruncateStart(l.start)
 }
 

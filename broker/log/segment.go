@@ -5,6 +5,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"faultline/sim/machine"
 )
@@ -28,8 +29,9 @@ type segment struct {
 	index     index
 	loaded    bool // index is in memory; always for the active segment
 	trusted   bool // index was made from the log by this process, not read from its files
-	refs      int  // spans and searches that read the file
-	gone      bool // close the file once refs is 0
+
+	// refs counts the spans and searches that read the file, less one once the segment is off the list: at -1 the file is closed. It rises only under Log.mu and while the segment is on the list.
+	refs atomic.Int32
 
 	// Guarded by Log.flushing.
 	synced  int64 // bytes that are durable
@@ -64,23 +66,15 @@ func (l *Log) create(base int64) (*segment, error) {
 }
 
 // release gives back one reference. Call without mu.
-func (l *Log) release(s *segment) {
-	l.mu.Lock()
-	s.refs--
-	last := s.gone && s.refs == 0
-	l.mu.Unlock()
-	if last {
+func (s *segment) release() {
+	if s.refs.Add(-1) < 0 {
 		s.file.Close() // nothing was written through it since it was synced: an error says nothing
 	}
 }
 
-// drop closes a segment's file now or when its last reader is done. Call without mu.
+// drop closes the file of a segment that is off the list, now or when its last reader is done. Call it once, without mu.
 func (l *Log) drop(s *segment) {
-	l.mu.Lock()
-	s.gone = true
-	last := s.refs == 0
-	l.mu.Unlock()
-	if last {
+	if s.refs.Add(-1) < 0 {
 		s.file.Close()
 	} else {
 		l.m.Mark("mark/log/dropped-while-read")

@@ -42,10 +42,10 @@ func (l *Log) newerThan(ts, after, below int64) (base, from, until int64, err er
 			break
 		}
 		if !s.loaded {
-			s.refs++
+			s.refs.Add(1)
 			err := l.fetchIndex(s, false)
 			l.mu.Unlock()
-			l.release(s)
+			s.release()
 			l.mu.Lock()
 			if err != nil {
 				return -1, 0, 0, l.wrap(fmt.Sprintf("find time %d", ts), err)

@@ -30,14 +30,14 @@ func (l *Log) Truncate(to int64, epoch int32) error {
 	}
 	before := l.end
 	s := l.find(to)
-	s.refs++
+	s.refs.Add(1)
 	q := query{offset: to, maxBytes: 1, below: l.end}
 	err = l.answer(&q, s)
 	l.mu.Unlock()
 	if err == nil {
 		err = l.cut(s, q.from)
 	}
-	l.release(s)
+	s.release()
 	if err != nil {
 		return l.wrap(fmt.Sprintf("truncate to offset %d", to), err)
 	}
@@ -93,6 +93,7 @@ func (l *Log) Restart(at int64, epoch int32) error {
 	l.segments = []*segment{s}
 	l.cuts++
 	l.start, l.end, l.visible, l.wanted = at, at, at, min(l.wanted, at)
+	l.show()
 	l.recovery, l.marked, l.unflushed = at, 0, false
 	clear(l.marks[:])
 	l.edge = mark{s, spot{at, 0}}
@@ -140,6 +141,7 @@ func (l *Log) cut(s *segment, at spot) error {
 	l.epochs.TruncateEnd(l.end)
 	l.producers.Truncate(l.end)
 	l.visible = min(l.visible, l.end)
+	l.show()
 	l.wanted = min(l.wanted, l.end)
 	clear(l.marks[:])
 	l.edge = mark{}

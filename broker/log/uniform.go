@@ -35,7 +35,7 @@ func (f *UniformFile) Fill(p []byte, offset int64) {
 }
 
 // Uniform is what lies on the disk of a log that was closed after so many segments were filled with one batch over and over, at leader epoch 0: for benchmarks that need more data than can be
-// appended. The batch must fit so often into a segment that nothing is left, so that the next append begins another one. It also tells the log's end.
+// appended. Where the batch leaves room in a segment, the last one is followed by an empty one, as if its age had ended it: no append changes what is there. It also tells the log's end.
 func Uniform(cfg Config, batch []byte, segments int64) (files []UniformFile, end int64, err error) {
 	cfg = cfg.filled()
 	b, rest, err := record.Next(append([]byte(nil), batch...))
@@ -47,8 +47,8 @@ func Uniform(cfg Config, batch []byte, segments int64) (files []UniformFile, end
 	}
 	b.Place(0, 0)
 	size := int64(len(batch))
-	if cfg.SegmentBytes%size != 0 {
-		return nil, 0, fmt.Errorf("a batch of %d bytes does not divide a segment of %d", size, cfg.SegmentBytes)
+	if size > cfg.SegmentBytes {
+		return nil, 0, fmt.Errorf("a batch of %d bytes does not fit into a segment of %d", size, cfg.SegmentBytes)
 	}
 	span, perSegment := b.Header.NextOffset(), cfg.SegmentBytes/size
 	every := (int64(cfg.IndexInterval) + size - 1) / size // batches from one index entry to the next
@@ -75,6 +75,11 @@ func Uniform(cfg Config, batch []byte, segments int64) (files []UniformFile, end
 		)
 	}
 	end = segments * perSegment * span
+	if perSegment*size < cfg.SegmentBytes {
+		for _, suffix := range []string{logSuffix, indexSuffix, timeSuffix} {
+			files = append(files, UniformFile{Name: segmentName(end, suffix)})
+		}
+	}
 	point := checkpoint{recovery: end, epochs: []replica.Entry{{Epoch: 0, Start: 0}}}.encode()
 	return append(files, UniformFile{Name: checkpointName, Unit: point, Count: 1}), end, nil
 }

@@ -81,9 +81,30 @@ func TestUniformLogOfTerabytes(t *testing.T) {
 	require.Equal(t, end, out.Base)
 }
 
+func TestUniformLogOfSegmentsWithRoom(t *testing.T) {
+	cfg := Config{SegmentBytes: 1000}
+	batch := equalBatch(t, 300)
+	files, end, err := Uniform(cfg, batch, 2)
+	require.NoError(t, err)
+	require.EqualValues(t, 2*3*2, end)
+	r := newRig(t, 1, cfg)
+	require.NoError(t, r.do(func() error { return r.m.Disk().Mkdir(dir) }))
+	for i := range files {
+		require.NoError(t, r.c.Disk().Preload(path.Join(dir, files[i].Name), files[i].Size(), sim.Epoch, files[i].Fill))
+	}
+	require.NoError(t, r.open(true))
+	require.EqualValues(t, 1, r.events[len(r.events)-1].C, "taken over as it is")
+	out, err := r.append(equalBatch(t, 100)) // would have had room
+	require.NoError(t, err)
+	require.Equal(t, end, out.Base)
+	require.NoError(t, r.do(r.log.Close))
+	require.NoError(t, r.open(false))
+	require.Equal(t, end+2, r.state().End)
+}
+
 func TestUniformLogOfBatchesThatDoNotFit(t *testing.T) {
-	_, _, err := Uniform(Config{SegmentBytes: 1000}, equalBatch(t, 512), 1)
-	require.ErrorContains(t, err, "a batch of 512 bytes does not divide a segment of 1000")
+	_, _, err := Uniform(Config{SegmentBytes: 500}, equalBatch(t, 512), 1)
+	require.ErrorContains(t, err, "a batch of 512 bytes does not fit into a segment of 500")
 	_, _, err = Uniform(Config{SegmentBytes: 1024}, make([]byte, 512), 1)
 	require.ErrorIs(t, err, record.ErrCorrupt)
 }

@@ -138,10 +138,21 @@ func (l *Leader) advance() bool {
 	return true
 }
 
-// Propose says which entry the leader wants in the registry, if another one than there is: members that did not catch up within lag leave, others that have all that is
-// committed and all from before this epoch join. Nobody joins whose registration is not the one with which it fetches: the controller would take it out again (KIP-841).
+// Knocks tells whether a replica that is not in sync may join: it has all that is committed and all from before this epoch. Propose at once. What it said of itself
+// holds for the moment at which it asked: it may have lost all of that in the next, and whoever joins counts.
+func (l *Leader) Knocks(id int32, lag, now time.Duration) bool {
+	f := l.follower(id)
+	return f != nil && Find(l.state.ISR, id) < 0 && l.mayJoin(f, lag, now)
+}
+
+func (l *Leader) mayJoin(f *follower, lag, now time.Duration) bool {
+	return f.epoch >= 0 && f.end >= l.hw && f.end >= l.begin && now-f.caughtUp <= lag
+}
+
+// Propose says which entry the leader wants in the registry, if another one than there is: members that did not catch up within lag leave, others that knock, and have fetched since a
+// moment not long ago, join. Nobody joins whose registration is not the one with which it fetches: the controller would take it out again (KIP-841).
 // Only one proposal is open at a time: end it by Confirm or Refused.
-func (l *Leader) Propose(lag, now time.Duration, registered func(Member) bool) (State, bool) {
+func (l *Leader) Propose(lag, since, now time.Duration, registered func(Member) bool) (State, bool) {
 	if l.proposed != nil {
 		return State{}, false
 	}
@@ -149,9 +160,9 @@ func (l *Leader) Propose(lag, now time.Duration, registered func(Member) bool) (
 		f := l.follower(m.ID)
 		return m.ID != l.self && (f == nil || now-f.caughtUp > lag)
 	})
-	for _, f := range l.others {
-		i := Find(isr, f.id)
-		joins := i < 0 && f.epoch >= 0 && f.end >= l.hw && f.end >= l.begin && now-f.caughtUp <= lag
+	for i := range l.others {
+		f := &l.others[i]
+		joins := Find(isr, f.id) < 0 && f.asked >= since && l.mayJoin(f, lag, now)
 		if m := (Member{f.id, f.epoch}); joins && registered(m) {
 			isr = append(isr, m)
 		}

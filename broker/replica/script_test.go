@@ -24,7 +24,8 @@ import (
 //	fetch 2 10                broker 2 asks for offset 10; fetch 2@3 10: with a later registration
 //	wait 3s
 //	registered 2@3,3          with what the brokers are registered now, as far as it knows; without this, with what they fetch
-//	propose 10s               what it asks the registry for, with that lag allowed
+//	knocks 2 10s              whether broker 2 may join the in-sync replicas, with that lag allowed
+//	propose 10s since=1s      what it asks the registry for, with that lag allowed; nobody joins that has not fetched within the last second (for ever, when it is left out)
 //	confirmed | refused       what the registry says to it
 //	registry isr=1 elr=2      what the registry has by somebody else's doing
 //	replicas 1,2,4
@@ -151,14 +152,19 @@ func (s *replicas) step(t *testing.T, words []string) {
 		d := script.Duration(t, plain[1])
 		s.now += d
 	case "propose":
-		d := script.Duration(t, plain[1])
-		next, ok := l.Propose(d, s.now, s.registered)
+		d, since := script.Duration(t, plain[1]), time.Duration(0)
+		if w := named["since"]; w != "" {
+			since = s.now - script.Duration(t, w)
+		}
+		next, ok := l.Propose(d, since, s.now, s.registered)
 		if !ok {
 			s.say("asks for nothing")
 			return
 		}
 		s.proposed = next
 		s.say("asks for in sync %s, eligible %s", show(next.ISR), show(next.ELR))
+	case "knocks":
+		s.say("%v", l.Knocks(int32(number(t, plain[1])), script.Duration(t, plain[2]), s.now))
 	case "confirmed":
 		s.status("confirmed", l.Confirm(s.proposed))
 	case "refused":

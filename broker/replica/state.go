@@ -7,6 +7,8 @@
 //     consumers see what lies below it. It never goes back while leaders are elected cleanly.
 //   - The ISR is what the registry has. A leader that wants another one proposes it, and until the registry has confirmed or refused it counts the members of both
 //     (KIP-497), so that nobody who might be elected misses a committed record.
+//   - Who joins the ISR has fetched just now. A member that dies is counted until the registry says so, and the HW moves by what it told last; but nobody becomes a member by what it told a while
+//     ago, for it may have died since and lost that.
 //   - While the ISR is smaller than the topic's least number of in-sync replicas the HW stands still, and who left the ISR then stays eligible (the ELR, KIP-966): they have all that is
 //     committed.
 //   - A log is cut into leader epochs. Two logs that have the same epoch at the same offset are the same up to there; a follower finds the place where it parts from its leader

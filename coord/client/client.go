@@ -43,6 +43,7 @@ type link struct {
 	out, spare []byte  // requests encoded and not yet written
 	flight     []*call // encoded, in order, not answered
 	unwritten  int     // how many at the end of flight are in out
+	rearms     int     // requests to leave watches again that are not answered
 	xid        int32
 	heard      time.Duration // when the server was last heard of
 	sent       time.Duration // when something was last sent

@@ -130,8 +130,13 @@ func TestUnansweredRequestBreaksTheConnectionAfterItsTime(t *testing.T) {
 	})
 }
 
-// taps records calls.
-type taps struct{ calls []client.Call }
+// taps records calls, and what the server sent.
+type taps struct {
+	calls []client.Call
+	heard []client.Heard
+}
+
+func (t *taps) Heard(h client.Heard) { t.heard = append(t.heard, h) }
 
 func (t *taps) Done(c client.Call) { t.calls = append(t.calls, c) }
 

@@ -109,9 +109,38 @@ func CheckOp(path string, version int32) Op { return Op{Kind: OpCheck, Path: pat
 
 // Tap sees calls for histories. Done runs on the calling task, after the call's outcome is settled and before it returns; it
 // must not block and must not keep the slices beyond its return without copying.
+//
+// Heard runs for what the server sends, in the order in which it came, before anybody is told of it. It holds the client's lock: it must
+// not call the client either.
 type Tap interface {
 	Done(Call)
+	Heard(Heard)
 }
+
+// Heard is something that the server sent in a session.
+type Heard struct {
+	Session int64
+	Kind    HeardKind
+	Path    string // HeardAnswer, HeardEvent
+
+	Op    OpKind // HeardAnswer: of the request, when it read something
+	Reads bool   // HeardAnswer: it did
+	Watch bool   // HeardAnswer: it asked for a watch
+	Found bool   // HeardAnswer: it succeeded; to a reading request: there is such a node
+	Stat  Stat   // HeardAnswer: of the node, if the answer has one
+	Zxid  int64  // HeardAnswer, HeardWatches: last transaction that the server had applied
+
+	Event EventType // HeardEvent
+}
+
+// HeardKind says what the server sent.
+type HeardKind int8
+
+const (
+	HeardAnswer  HeardKind = iota // to a request
+	HeardEvent                    // a watch fired, and OnEvent will be told
+	HeardWatches                  // after a reconnection all watches are left again, or have fired
+)
 
 // Call is one finished call of a client.
 type Call struct {

@@ -298,6 +298,9 @@ func (c *Client) packet(packet []byte) error {
 		if reply.Code != jute.OK {
 			return fmt.Errorf("the server refused to set watches again: %s", reply.Code)
 		}
+		if l.rearms--; l.rearms == 0 {
+			c.heard(Heard{Kind: HeardWatches, Zxid: reply.Zxid})
+		}
 		return nil
 	}
 	written := len(l.flight) - l.unwritten
@@ -314,6 +317,7 @@ func (c *Client) packet(packet []byte) error {
 	reply.Data = append([]byte(nil), reply.Data...)
 	c.zxid = max(c.zxid, reply.Zxid)
 	c.extend(call.sentAt)
+	c.heardAnswer(&call.request, &reply)
 	c.arm(&call.request, reply.Code)
 	call.reply = reply
 	call.settle(errorOf(reply.Code))

@@ -57,6 +57,7 @@ func (c *Client) fired(e jute.Event) {
 	} else {
 		c.armed[e.Path] = had
 	}
+	c.heard(Heard{Kind: HeardEvent, Path: event.Path, Event: event.Type})
 	c.announce(event)
 }
 
@@ -75,6 +76,7 @@ func (c *Client) rearm() {
 		if size > 0 {
 			c.m.Mark("mark/session/watches-left-again")
 			w.RelativeZxid = c.zxid
+			c.link.rearms++
 			c.link.out = appendRequest(c.link.out, &jute.Request{Xid: jute.XidSetWatches, Op: jute.OpSetWatches, Watches: &w})
 			w, size = jute.SetWatches{}, 0
 		}
@@ -95,6 +97,28 @@ func (c *Client) rearm() {
 		}
 	}
 	flush()
+}
+
+// heard shows the tap what the server sent. Under lock.
+func (c *Client) heard(h Heard) {
+	if c.cfg.Tap != nil {
+		h.Session = c.session
+		c.cfg.Tap.Heard(h)
+	}
+}
+
+// heardAnswer shows the tap the answer to a request. Under lock.
+func (c *Client) heardAnswer(r *jute.Request, reply *jute.Reply) {
+	h := Heard{Kind: HeardAnswer, Path: r.Path, Watch: r.Watch, Found: reply.Code == jute.OK, Stat: reply.Stat, Zxid: reply.Zxid}
+	switch r.Op {
+	case jute.OpExists:
+		h.Op, h.Reads = OpExists, true
+	case jute.OpGetData:
+		h.Op, h.Reads = OpGet, true
+	case jute.OpGetChildren2:
+		h.Op, h.Reads = OpChildren, true
+	}
+	c.heard(h)
 }
 
 // announce queues an event. A connection that comes and goes while OnEvent blocks leaves at most one pair of session events behind. Under lock.

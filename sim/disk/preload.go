@@ -12,7 +12,7 @@ type preload struct {
 }
 
 // Preload puts a file on the disk, in the place of one that has the name, as if it had been written and synced long ago: it is durable and not in the page cache. Its bytes cost no memory: fill
-// writes those of a range whenever they are asked for, always the same ones. It can be read, renamed and removed; a program that changes its bytes panics. The directory must be there.
+// writes those of a range whenever they are asked for, always the same ones. It can be read, renamed and removed; a program that changes its bytes panics, but an empty one is like any file. The directory must be there.
 // For benchmarks on large data.
 func (m *Model) Preload(name string, size int64, now time.Time, fill func(p []byte, offset int64)) error {
 	d, base, err := m.locate(clean(name))
@@ -23,7 +23,9 @@ func (m *Model) Preload(name string, size int64, now time.Time, fill func(p []by
 		m.remove(old)
 	}
 	n := m.make(d, base, false)
-	n.preload = &preload{fill: fill, far: map[int64]*extent{}}
+	if size > 0 {
+		n.preload = &preload{fill: fill, far: map[int64]*extent{}}
+	}
 	n.size, n.synced, n.cut, n.mtime, n.syncedTime = size, size, size, now, now
 	n.blocks = n.pages()
 	m.used += n.blocks

@@ -79,7 +79,9 @@ func (c *Conn) RemoteAddr() stdnet.Addr { return c.raddr }
 // Read implements net.Conn. Bytes that arrived before a close are read first; after a reset they are gone.
 func (c *Conn) Read(p []byte) (int, error) {
 	w := c.n.w
-	w.Yield()
+	if w.Current(); c.unread > 0 || c.finSeen || c.err != nil || c.closed || c.readBy != 0 && w.Now() >= c.readBy {
+		w.Yield() // who has to wait lets others run by that
+	}
 	for {
 		switch {
 		case c.closed:

@@ -56,7 +56,7 @@ func TestBandwidthAndQueueing(t *testing.T) {
 		}
 		p.finish(t)
 		require.InDelta(t, 1.101, at[1].Seconds(), 0.002, "a MB at 1 MB/s, from 100 ms on")
-		require.Greater(t, at[0], 900*ms, "they share the bandwidth")
+		require.Greater(t, at[0], 650*ms, "they share the bandwidth: in what order their segments come is up to the scheduler")
 	}
 }
 

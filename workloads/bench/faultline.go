@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"faultline/consumer"
 	"faultline/producer"
@@ -92,11 +91,10 @@ func (s *sender) Close() error {
 
 // fill produces messages that are stamped as due before the load, as fast as it goes.
 func fill(m machine.Machine, c *Cell, brokers []string, bytes int64, stop func() bool) error {
-	const batch = 512 << 10
 	var failed atomic.Pointer[error]
-	p, err := producer.New(m, producer.Config{
-		Brokers: brokers, ClientID: m.Name(), Acks: producer.AcksOne, BatchBytes: batch, Linger: 5 * time.Millisecond, MaxInFlight: 5,
-	})
+	cfg := c.filler()
+	cfg.Brokers, cfg.ClientID = brokers, m.Name()
+	p, err := producer.New(m, cfg)
 	if err != nil {
 		return err
 	}

@@ -15,11 +15,31 @@ type CoordTap struct {
 
 	call CoordCall
 	ops  []CoordCall
+	said CoordSaid
 }
 
 var opNames = [...]string{
 	client.OpCreate: "create", client.OpDelete: "delete", client.OpSet: "set", client.OpCheck: "check", client.OpExists: "exists",
 	client.OpGet: "get", client.OpChildren: "children", client.OpMulti: "multi", client.OpClose: "close",
+}
+
+var eventNames = [...]string{client.EventCreated: "created", client.EventDeleted: "deleted", client.EventDataChanged: "set", client.EventChildrenChanged: "children"}
+
+// Heard records what the server sent.
+func (t *CoordTap) Heard(h client.Heard) {
+	t.said = CoordSaid{Session: h.Session, Path: h.Path, Watch: h.Watch, Found: h.Found, Zxid: h.Zxid, Mzxid: h.Stat.Mzxid, Pzxid: h.Stat.Pzxid}
+	switch h.Kind {
+	case client.HeardAnswer:
+		t.said.What = "answer"
+		if h.Reads {
+			t.said.Op = opNames[h.Op]
+		}
+	case client.HeardEvent:
+		t.said.What = eventNames[h.Event]
+	case client.HeardWatches:
+		t.said.What = "left"
+	}
+	t.Recorder.CoordHeard(t.Who, &t.said)
 }
 
 // Done records a finished operation.

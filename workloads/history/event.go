@@ -36,6 +36,9 @@ const (
 	KafkaCalled // Kafka
 	CoordCalled // Coord
 
+	// What the coordination service sent to a session, in the order in which it came. What was asked may be known later, or never.
+	CoordHeard // Heard
+
 	// What was done to the world. Number pairs an injection with its end; a fault without a duration ends at once.
 	FaultInjected // Number, Text (the fault as its plan writes it)
 	FaultHealed   // Number, Text
@@ -62,7 +65,7 @@ const (
 
 var kindNames = [...]string{
 	Sent: "sent", Acked: "acked", Failed: "failed", Unknown: "unknown", Processed: "processed", Sought: "sought",
-	Traced: "traced", KafkaCalled: "kafka", CoordCalled: "coord", FaultInjected: "fault", FaultHealed: "healed",
+	Traced: "traced", KafkaCalled: "kafka", CoordCalled: "coord", CoordHeard: "heard", FaultInjected: "fault", FaultHealed: "healed",
 	MachineStarted: "started", MachineCrashed: "crashed", MachineExited: "exited", MachinePaused: "paused",
 	MachineResumed: "resumed", MachineWiped: "wiped", MachineRuined: "ruined", MachineMended: "mended", PhaseBegan: "phase",
 	FaultHeld: "held", PartitionRuined: "partition-ruined",
@@ -117,7 +120,7 @@ func (id ID) String() string { return itoa(int64(id.Source())) + "/" + itoa(id.S
 
 // Event is one thing that happened. Which fields mean something depends on Kind; the others are zero.
 //
-// Observers get a pointer to an event that the recorder uses again: copy what you keep. Strings may be kept; Kafka and Coord
+// Observers get a pointer to an event that the recorder uses again: copy what you keep. Strings may be kept; Kafka, Coord and Heard
 // (and what they point to) may not.
 type Event struct {
 	Seq  int64         // place in the history, from 1
@@ -144,6 +147,7 @@ type Event struct {
 	Trace machine.Event
 	Kafka *KafkaCall
 	Coord *CoordCall
+	Heard *CoordSaid
 }
 
 // KafkaCall is a finished request to a broker, as broker/client's tap shows it.
@@ -179,6 +183,19 @@ type CoordCall struct {
 	Sent     bool          // false: surely nothing of it reached the wire
 	Start    time.Duration // world time
 	End      time.Duration
+}
+
+// CoordSaid is what a client of the coordination service was sent, as coord/client's tap shows it.
+type CoordSaid struct {
+	Session int64
+	What    string // answer: to a request. left: after a reconnection all watches are left again, or have fired. created, deleted, set, children: a watch fired
+	Path    string
+	Op      string // with answer: exists, get, children, or empty for a request of another kind
+	Watch   bool   // with answer: the request asked for a watch
+	Found   bool   // with answer: the request succeeded; there is such a node
+	Zxid    int64  // with answer and left: last transaction that the server had applied
+	Mzxid   int64  // with answer: of the node, if it tells
+	Pzxid   int64  // likewise: transaction that last created or deleted a child
 }
 
 // Stat is the part of a znode's stat that histories need.

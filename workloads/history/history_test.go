@@ -37,6 +37,7 @@ func tell(r *Recorder) {
 	r.KafkaCalled(p, &KafkaCall{Broker: "b1:9092", Key: 0, Version: 7, Err: errors.New("reset"), Start: 1, End: 2})
 	r.CoordCalled(c, &CoordCall{Session: 5, Op: "multi", Ops: []CoordCall{{Op: "create", Path: "/a", Data: []byte("x"), Ephemeral: true}},
 		Start: 3, End: 4})
+	r.CoordHeard(c, &CoordSaid{Session: 5, What: "answer", Op: "get", Path: "/a", Watch: true, Found: true, Zxid: 9, Mzxid: 8, Pzxid: 7})
 	r.FaultInjected("b1", 1, "crash b1")
 	r.FaultHealed("b1", 1, "crash b1")
 	r.MachineCrashed(Who{"b1", 1}, true, "fault 1")
@@ -143,6 +144,9 @@ func TestWriterAndReaderAgree(t *testing.T) {
 			if c := rapid.SliceOf(text).Draw(t, "children"); len(c) > 0 {
 				e.Coord.Children = c
 			}
+		case CoordHeard:
+			e.Heard = &CoordSaid{Session: rapid.Int64().Draw(t, "hs"), What: text.Draw(t, "what"), Path: text.Draw(t, "hp"), Op: text.Draw(t, "ho"), Watch: rapid.Bool().Draw(t, "watch"),
+				Found: rapid.Bool().Draw(t, "found"), Zxid: rapid.Int64().Draw(t, "zxid"), Mzxid: rapid.Int64().Draw(t, "mzxid"), Pzxid: rapid.Int64().Draw(t, "pzxid")}
 		case KafkaCalled:
 			e.Kafka = &KafkaCall{Broker: text.Draw(t, "broker"), Key: rapid.Int16().Draw(t, "key"), Sent: rapid.Bool().Draw(t, "sent")}
 		case PhaseBegan:

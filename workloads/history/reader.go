@@ -66,6 +66,7 @@ type eventLine struct {
 		Start, End   int64
 	}
 	Coord *coordLine
+	Heard *CoordSaid
 }
 
 type coordLine struct {
@@ -132,6 +133,7 @@ func parseEvent(text []byte) (Event, error) {
 		c := l.Coord.call()
 		e.Coord = &c
 	}
+	e.Heard = l.Heard
 	return e, nil
 }
 

@@ -112,6 +112,14 @@ func (r *Recorder) CoordCalled(w Who, call *CoordCall) {
 	r.event.Coord = nil
 }
 
+// CoordHeard passes on what the coordination service sent to a session. It is not kept.
+func (r *Recorder) CoordHeard(w Who, said *CoordSaid) {
+	e := r.begin(CoordHeard, w)
+	e.Heard = said
+	r.emit()
+	r.event.Heard = nil
+}
+
 // FaultInjected says that a fault begins. The number is the fault's own in this run; machine is empty when it concerns several.
 func (r *Recorder) FaultInjected(machine string, number int, text string) {
 	e := r.begin(FaultInjected, Who{Machine: machine})

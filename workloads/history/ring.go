@@ -7,13 +7,14 @@ type Ring struct {
 	events []Event
 	kafka  []KafkaCall
 	coord  []CoordCall
+	said   []CoordSaid
 	n      int64
 }
 
 // NewRing keeps the last size events (at least one).
 func NewRing(size int) *Ring {
 	size = max(size, 1)
-	return &Ring{events: make([]Event, size), kafka: make([]KafkaCall, size), coord: make([]CoordCall, size)}
+	return &Ring{events: make([]Event, size), kafka: make([]KafkaCall, size), coord: make([]CoordCall, size), said: make([]CoordSaid, size)}
 }
 
 // Observe keeps a copy of the event.
@@ -37,6 +38,10 @@ func (r *Ring) Observe(e *Event) {
 			c.Ops[j].Data = append([]byte(nil), c.Ops[j].Data...)
 		}
 		r.events[i].Coord = c
+	}
+	if e.Heard != nil {
+		r.said[i] = *e.Heard
+		r.events[i].Heard = &r.said[i]
 	}
 }
 

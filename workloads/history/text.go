@@ -63,6 +63,18 @@ func (e *Event) AppendText(b []byte) []byte {
 		case len(c.Children) > 0:
 			b = fmt.Appendf(b, " -> %q", c.Children)
 		}
+	case CoordHeard:
+		c := e.Heard
+		b = fmt.Appendf(b, "session 0x%x hears %s", c.Session, c.What)
+		if c.Path != "" {
+			b = fmt.Appendf(b, " %s", c.Path)
+		}
+		if c.Watch {
+			b = append(b, " (asked for a watch)"...)
+		}
+		if c.Zxid != 0 {
+			b = fmt.Appendf(b, " at transaction %d", c.Zxid)
+		}
 	case FaultInjected:
 		b = fmt.Appendf(b, "fault %d begins: %s", e.Number, e.Text)
 	case FaultHealed:

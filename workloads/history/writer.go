@@ -94,6 +94,19 @@ func appendEvent(b []byte, e *Event) []byte {
 		b = append(b, `,"coord":`...)
 		b = appendCoord(b, e.Coord)
 	}
+	if c := e.Heard; c != nil {
+		b = append(b, `,"heard":{"what":`...)
+		b = quote(b, c.What)
+		b = num(b, "session", c.Session)
+		b = str(b, "path", c.Path)
+		b = str(b, "op", c.Op)
+		b = flag(b, "watch", c.Watch)
+		b = flag(b, "found", c.Found)
+		b = num(b, "zxid", c.Zxid)
+		b = num(b, "mzxid", c.Mzxid)
+		b = num(b, "pzxid", c.Pzxid)
+		b = append(b, '}')
+	}
 	return append(b, '}')
 }
 

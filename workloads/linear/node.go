@@ -18,7 +18,7 @@ import (
 //   - the steps of a multi.
 //
 // Not verified: that the steps of a multi, or the names in a list of children, are true at the same moment; the order of zxids;
-// watches. A write that a crashed client did not live to report is believed to the service's own trace, if it came within a minute of the crash.
+// watches (oracle.Watches). A write that a crashed client did not live to report is believed to the service's own trace, if it came within a minute of the crash.
 type nodeState struct {
 	exists  bool
 	version int32

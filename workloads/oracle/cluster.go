@@ -33,6 +33,7 @@ type Cluster struct {
 type enrolled struct {
 	machine    string
 	registered time.Duration // when; none: it is not
+	enlisted   time.Duration // when it registered last
 	cleanSince int64
 }
 
@@ -223,7 +224,7 @@ func (c *Cluster) registered(e *history.Event, id string) {
 		m.registered = none
 		return
 	}
-	m.machine, m.registered, m.cleanSince = node.Host, e.At, node.CleanSince
+	m.machine, m.registered, m.enlisted, m.cleanSince = node.Host, e.At, e.At, node.CleanSince
 }
 
 // controllerEpochPath is the znode whose version is the controller epoch: a controller's writes check it first.
@@ -254,10 +255,16 @@ func (c *Cluster) eachAnswered(e *history.Event, fn func(p *replicas, s *Partiti
 // intact tells whether a member of the in-sync replicas has, by what the registry knows, all that it had when it became one. It is on the machine that is returned.
 func (c *Cluster) intact(m InSync) (machine string, ok bool) {
 	b := c.brokers[m.ID]
-	if b == nil || b.registered < 0 || b.cleanSince > m.Epoch {
+	if b == nil || b.registered < 0 || c.former(m) {
 		return "", false
 	}
-	return b.machine, c.started[b.machine] <= b.registered
+	return b.machine, true
+}
+
+// former tells whether a member is a broker as it was before its logs may have lost something: its process, or a later one, ended, and no other has registered since that lost nothing.
+func (c *Cluster) former(m InSync) bool {
+	b := c.brokers[m.ID]
+	return b != nil && (b.cleanSince > m.Epoch || c.started[b.machine] > b.enlisted)
 }
 
 // machineOf is where a broker was registered last, "": nowhere.

@@ -114,7 +114,7 @@ func (n *Incarnations) Last(name string) string {
 
 // Of is what the topic with an id (its first eight bytes; 0: the last one of the name) goes by.
 func (n *Incarnations) Of(name string, id int64) string {
-	if n == nil || n.topics[name] == nil {
+	if n == nil || !n.renewed || n.topics[name] == nil {
 		return name
 	}
 	if i := slices.Index(n.topics[name].ids, id); i >= 0 {

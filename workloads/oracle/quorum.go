@@ -18,6 +18,10 @@ import (
 //   - the leader does not know that too few are in sync (HW). It knows when each state that the registry had in this leader epoch lists too few; or since the registry took a state like that from
 //     its own hand, and has had no other one.
 //
+// What a replica loses, because it was not flushed, it has had, until the registry lists the replica in a registration from after the loss: the leader counts what it was told before, the fetch that
+// tells it may be under way still, and nobody can tell it of the loss sooner. The atlas counts the loss just as long as one of those that the partition survives (faults.Copies), and nobody is elected
+// by an entry from before it (DUR). From then on what the replica has got again counts. What a replica cuts off because its log parts from its leader's it never had.
+//
 // Verified, when a replica is taken out of a partition, as a reassignment does at its end: all that stay are in sync (KIP-455). With fewer, the copies that go may be of those that acks=all has counted (DUR).
 //
 // That acks=all is answered only for what lies below a HW is for Acknowledged.
@@ -27,8 +31,16 @@ type Quorum struct {
 	Findings
 	recordless
 	cluster *Cluster
-	reached map[hosted]int64
+	reached map[hosted]*reach
 	short   map[place]*shortage
+}
+
+// reach is how far a log on a broker has got. Everything below it has had.
+type reach struct {
+	life   int   // incarnation of the process
+	now    int64 // in this life
+	before int64 // in earlier ones, that is counted still
+	open   bool  // in this life: what is cut off now is not what recovery found gone
 }
 
 // shortage is what a leader knows of too few in-sync replicas.
@@ -42,7 +54,7 @@ const heardWithin = 100 * time.Millisecond
 
 // NewQuorum judges the partitions that c follows.
 func NewQuorum(c *Cluster) *Quorum {
-	o := &Quorum{cluster: c, reached: map[hosted]int64{}, short: map[place]*shortage{}}
+	o := &Quorum{cluster: c, reached: map[hosted]*reach{}, short: map[place]*shortage{}}
 	o.Free(c.promise.Ruins.Records)
 	c.onDecided = append(c.onDecided, o.decided)
 	c.onTold = append(c.onTold, o.told)
@@ -77,13 +89,14 @@ func (o *Quorum) Observe(e *history.Event) {
 			}
 		})
 	case history.Traced:
-		o.traced(&e.Trace, e.Machine)
+		o.traced(e)
 	}
 	o.cluster.Observe(e)
 }
 
-// traced follows how far each replica has got. What it had and lost without cutting its log it has had: a fetch that tells so may be under way.
-func (o *Quorum) traced(t *machine.Event, on string) {
+// traced follows how far each replica has got.
+func (o *Quorum) traced(e *history.Event) {
+	t := &e.Trace
 	switch t.Kind {
 	case machine.LogOpened, machine.LogAppended, machine.LogTruncated:
 	default:
@@ -93,9 +106,32 @@ func (o *Quorum) traced(t *machine.Event, on string) {
 	if !ok || !o.cluster.promise.Replicated(at.topic) {
 		return
 	}
-	if k := (hosted{on, at}); t.Kind != machine.LogOpened || t.B > o.reached[k] {
-		o.reached[k] = t.B
+	r := o.reached[hosted{e.Machine, at}]
+	if r == nil {
+		r = &reach{life: e.Incarnation}
+		o.reached[hosted{e.Machine, at}] = r
 	}
+	if r.life != e.Incarnation {
+		*r = reach{life: e.Incarnation, before: max(r.before, r.now)}
+	}
+	switch t.Kind {
+	case machine.LogOpened:
+		r.now, r.open = max(r.now, t.B), true
+	case machine.LogAppended:
+		r.now = t.B
+	case machine.LogTruncated:
+		if r.now = t.B; r.open {
+			r.before = min(r.before, t.B)
+		}
+	}
+}
+
+// had is how far a replica on a machine has got.
+func (o *Quorum) had(name string, at place) int64 {
+	if r := o.reached[hosted{name, at}]; r != nil {
+		return max(r.now, r.before)
+	}
+	return 0
 }
 
 // needs is how many replicas must have what is committed.
@@ -113,6 +149,11 @@ func (o *Quorum) shortage(p *replicas) *shortage {
 }
 
 func (o *Quorum) decided(_ *history.Event, p *replicas, was, now *PartitionState) {
+	for _, m := range slices.Concat(now.ISR, now.ELR) {
+		if r := o.reached[hosted{o.cluster.machineOf(m.ID), p.place}]; r != nil && !o.cluster.former(m) {
+			r.before = 0
+		}
+	}
 	s := o.shortage(p)
 	few := len(now.ISR) < o.needs(p)
 	if was == nil || was.LeaderEpoch != now.LeaderEpoch {
@@ -129,15 +170,15 @@ func (o *Quorum) told(e *history.Event, p *replicas, leader bool) {
 	}
 	hw, needs := e.Trace.A, o.needs(p)
 	for i, m := range slices.Concat(s.ISR, s.ELR) {
-		if name := o.cluster.machineOf(m.ID); name != "" && o.reached[hosted{name, p.place}] < hw {
+		if name := o.cluster.machineOf(m.ID); name != "" && o.had(name, p.place) < hw {
 			o.Violate(e.At, Match, "%s leads %s and told that what lies below %d is committed, but %s, which is %s, has had no more than what lies below %d",
-				e.Machine, p.place, hw, name, rank(i, s), o.reached[hosted{name, p.place}])
+				e.Machine, p.place, hw, name, rank(i, s), o.had(name, p.place))
 			return
 		}
 	}
 	copies := 0
 	for _, name := range o.cluster.promise.Brokers {
-		if o.reached[hosted{name, p.place}] >= hw {
+		if o.had(name, p.place) >= hw {
 			copies++
 		}
 	}

@@ -20,10 +20,20 @@ func eligible(leader, epoch int, elr string, isr ...int) string {
 func TestWhatIsCommittedIsWhereItMustBe(t *testing.T) {
 	begin := threeReplicas + leads(1, 0, 1, 2, 3) + "b1 leader.began t/0 - 0 0 0; b1 log.appended t/0 - 0 5;"
 	all := begin + "b2 log.appended t/0 - 0 5; b3 log.appended t/0 - 0 5;"
+	const (
+		up    = "start b1; start b2; start b3;"
+		lost  = "power b2; +1s; start b2; b2 log.truncated t/0 - 5 2; b2 log.opened t/0 - 0 2;"
+		again = `+1s; z znode.deleted /brokers/ids/2; z znode.created /brokers/ids/2 {"host":"b2","epoch":2,"clean_since":2} 22;`
+	)
+	back := strings.Replace(leads(1, 0, 1, 3, 2), `"id":2,"epoch":1`, `"id":2,"epoch":2`, 1)
 	silent(t, quorum(), all+"b1 log.committed t/0 - 5 0 1")
 	silent(t, quorum(), begin+"b2 log.appended t/0 - 0 5;"+leads(1, 0, 1, 2)+"b1 log.committed t/0 - 5 0 1")
 	// It lost its tail since, and the leader has not heard of that.
 	silent(t, quorum(), all+"power b2; b2#2 log.opened t/0 - 0 2; b1 log.committed t/0 - 5 0 1")
+	silent(t, quorum(), up+all+lost+"b1 log.committed t/0 - 5 0 1")
+	silent(t, quorum(), up+all+lost+again+"b1 log.committed t/0 - 5 0 1")
+	silent(t, quorum(), up+all+lost+again+leads(1, 0, 1, 3)+"b1 log.committed t/0 - 5 0 1")
+	silent(t, quorum(), up+all+lost+again+back+"b2#2 log.appended t/0 - 2 5; b1 log.committed t/0 - 5 0 1")
 	// One who is deposed tells what it pleases.
 	silent(t, quorum(), begin+leads(2, 1, 2, 3)+"b1 log.committed t/0 - 5 0 1")
 	// A follower that hears of it later.
@@ -32,6 +42,9 @@ func TestWhatIsCommittedIsWhereItMustBe(t *testing.T) {
 	for _, c := range []struct{ invariant, says, story string }{
 		{Match, "b3, which is in sync, has had no more than what lies below 0", begin + "b2 log.appended t/0 - 0 5; b1 log.committed t/0 - 5 0 1"},
 		{Match, "b2, which is in sync, has had no more than what lies below 3", all + "b2 log.truncated t/0 - 5 3; b1 log.committed t/0 - 5 0 1"},
+		{Match, "b2, which is in sync, has had no more than what lies below 2", up + all + lost + again + back + "b1 log.committed t/0 - 5 0 1"},
+		{Match, "b2, which is in sync, has had no more than what lies below 3", up + begin + "b2 log.appended t/0 - 0 3; b3 log.appended t/0 - 0 5;" + lost + "b1 log.committed t/0 - 5 0 1"},
+		{Match, "b2, which is in sync, has had no more than what lies below 2", up + all + lost + "b2 log.truncated t/0 - 2 1; b2 log.appended t/0 - 1 2; b1 log.committed t/0 - 5 0 1"},
 		{Match, "b3, which is eligible, has had no more than what lies below 2", begin + "b2 log.appended t/0 - 0 5; b3 log.appended t/0 - 0 2; crash b3;" + eligible(1, 0, `{"id":3,"epoch":1}`, 1) + "b1 log.committed t/0 - 5 0 1"},
 		{HighMark, "only 1 replicas have had it; acks=all needs 2", begin + leads(1, 0, 1) + "b1 log.committed t/0 - 5 0 1"},
 	} {

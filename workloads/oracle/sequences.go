@@ -3,9 +3,14 @@ package oracle
 import (
 	"encoding/binary"
 	"math"
+	"strings"
+	"time"
 
 	"faultline/sim/machine"
 	"faultline/workloads/history"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Sequences judges what idempotent producers are promised (IDEMP), by the batches on the brokers' disks: in a log each sequence number of a producer is there at most once, and in order.
@@ -13,6 +18,10 @@ import (
 // Verified, on the disk of each broker, be it leader or follower, whenever a batch is appended; of the whole log when it is opened, after a cut, and at the end: the first batch of a producer,
 // and of each of its epochs, begins at sequence number 0; each further one begins behind the one before; no batch of an earlier epoch follows one of a later.
 // So a retry that is not recognised shows - after a restart, in the log of a new leader, or behind a window that is too small - and a batch that gets in before the one that it follows.
+//
+// Verified, of each answer to a produce request, by the log of the broker that answers, as it was before the request began and still is: a batch that is among the last five of its producer in the
+// log is recognised, so nobody says of it that it is too old to know where; a batch that follows the producer's last one is not refused as out of order; and a producer of which the log has a batch in this
+// epoch is not unknown. What a leader forgets of its producers shows here: after a restart, a cut, or a compaction.
 //
 // Where a log begins above offset 0, or compaction took batches, what is gone is not known: there the first batch that is left of a producer may begin anywhere.
 //
@@ -38,8 +47,20 @@ type sequenced struct {
 type sequence struct {
 	epoch int16
 	last  int32
-	at    int64 // offset of the batch that says so
+	at    int64                 // offset of the batch that says so
+	known time.Duration         // since when the log has a batch of the epoch
+	ends  [retryable]lastNumber // of the last batches, the latest first
 }
+
+// lastNumber is the last sequence number of a batch that is in the log since a moment.
+type lastNumber struct {
+	number int32
+	since  time.Duration
+	there  bool
+}
+
+// retryable is how many batches a producer may have under way, so that a retry is one of its last so many (KIP-98).
+const retryable = 5
 
 // NewSequences judges the logs on the disks that d watches.
 func NewSequences(p *Promise, d *Disks) *Sequences {
@@ -54,6 +75,10 @@ func (o *Sequences) Invariants() []string { return []string{Idemp} }
 // Observe implements [Oracle].
 func (o *Sequences) Observe(e *history.Event) {
 	o.disks.Observe(e)
+	if e.Kind == history.KafkaCalled {
+		o.answered(e)
+		return
+	}
 	if e.Kind != history.Traced {
 		return
 	}
@@ -84,6 +109,74 @@ func (o *Sequences) Finish(end End) {
 				delete(o.logs, l)
 				o.read(&history.Event{At: end.At}, l, math.MaxInt64)
 			}
+		}
+	}
+}
+
+// answered judges what a broker says of the sequence numbers of batches.
+func (o *Sequences) answered(e *history.Event) {
+	req, _ := e.Kafka.Req.(*kmsg.ProduceRequest)
+	resp, _ := e.Kafka.Resp.(*kmsg.ProduceResponse)
+	if req == nil || resp == nil {
+		return
+	}
+	broker, _, _ := strings.Cut(e.Kafka.Broker, ":")
+	for i := range resp.Topics {
+		for j := range resp.Topics[i].Partitions {
+			p := &resp.Topics[i].Partitions[j]
+			switch p.ErrorCode {
+			case kerr.DuplicateSequenceNumber.Code, kerr.OutOfOrderSequenceNumber.Code, kerr.UnknownProducerID.Code:
+			default:
+				continue
+			}
+			at := place{resp.Topics[i].Topic, p.Partition}
+			if l := o.disks.on(broker, at); l != nil && l.open && !l.unsound(e) && o.logs[l] != nil {
+				if h, ok := asked(req, at); ok {
+					o.refused(e, l, &h, p.ErrorCode)
+				}
+			}
+		}
+	}
+}
+
+// asked is the batch for a partition in a request.
+func asked(req *kmsg.ProduceRequest, at place) (h numbers, ok bool) {
+	for i := range req.Topics {
+		for j := range req.Topics[i].Partitions {
+			if p := &req.Topics[i].Partitions[j]; req.Topics[i].Topic == at.topic && p.Partition == at.partition && len(p.Records) >= batchHead {
+				h, _ = readNumbers(p.Records)
+				return h, h.producer >= 0
+			}
+		}
+	}
+	return h, false
+}
+
+// refused judges a refusal by what was in the log from before the request on until now.
+func (o *Sequences) refused(e *history.Event, l *diskLog, h *numbers, code int16) {
+	s, known := o.logs[l].producers[h.producer]
+	if !known || s.epoch != h.epoch {
+		return
+	}
+	begun := func(at time.Duration) bool { return at < e.Kafka.Start }
+	last := after(h.first, h.records-1)
+	wrong := func(why string) {
+		o.Violate(e.At, Idemp, "%s says of the sequence numbers %d..%d of producer %d in epoch %d for %v: %v; but %s, the latest at offset %d", l.on.machine, h.first, last, h.producer, h.epoch, l.place, kerr.ErrorForCode(code), why, s.at)
+	}
+	switch code {
+	case kerr.DuplicateSequenceNumber.Code:
+		for i := range s.ends {
+			if x := &s.ends[i]; x.there && x.number == last && begun(x.since) {
+				wrong("they are among the last five batches of that producer in its log")
+			}
+		}
+	case kerr.OutOfOrderSequenceNumber.Code:
+		if x := &s.ends[0]; h.first == after(s.last, 1) && begun(x.since) {
+			wrong("they follow the batches of that producer in its log")
+		}
+	default:
+		if begun(s.known) {
+			wrong("its log has batches of that producer in that epoch")
 		}
 	}
 }
@@ -158,7 +251,13 @@ func after(sequence, n int32) int32 { return int32((int64(sequence) + int64(n)) 
 func (o *Sequences) judge(e *history.Event, l *diskLog, s *sequenced, h *numbers) {
 	was, known := s.producers[h.producer]
 	last := after(h.first, h.records-1)
-	s.producers[h.producer] = sequence{h.epoch, last, h.base}
+	now := sequence{epoch: h.epoch, last: last, at: h.base, known: e.At}
+	if known && was.epoch == h.epoch {
+		now.known = was.known
+		copy(now.ends[1:], was.ends[:])
+	}
+	now.ends[0] = lastNumber{last, e.At, true}
+	s.producers[h.producer] = now
 	wrong := func(format string, args ...any) {
 		args = append([]any{l.on.machine, l.place, h.base, h.first, last, h.producer, h.epoch}, args...)
 		o.Violate(e.At, Idemp, "%s has in its log of %v, at offset %d, the sequence numbers %d..%d of producer %d in epoch %d, "+format, args...)

@@ -5,10 +5,14 @@ import (
 	"fmt"
 	"hash/crc32"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"faultline/sim/machine"
+	"faultline/workloads/history"
 )
 
 // numbered appends batches to a forged log, each "producer/epoch/first-last", "-" for one without number, or "cut N" to cut the log at an offset, and says what
@@ -23,11 +27,18 @@ func numbered(t *testing.T, start int64, batches ...string) []Violation {
 	}
 	o := NewSequences(f.disks.promise, f.disks)
 	f.rec.Attach(o)
-	ends := map[int64]int64{start: 0}
+	f.number(batches...)
+	live := len(o.Violations())
+	o.Finish(End{At: f.w.Now()})
+	require.GreaterOrEqual(t, len(o.Violations()), 2*live, "what was found while it went on is found at the end")
+	return o.Violations()
+}
+
+// number appends such batches.
+func (f *forger) number(batches ...string) {
+	ends := map[int64]int64{f.next: f.pos}
 	for _, text := range batches {
-		var at, producer int64
-		var epoch int16
-		var first, last int32
+		var at int64
 		if n, _ := fmt.Sscanf(text, "cut %d", &at); n == 1 {
 			before := f.next
 			f.must(func() error { return f.file.Truncate(ends[at]) })
@@ -35,24 +46,29 @@ func numbered(t *testing.T, start int64, batches ...string) []Violation {
 			f.trace(machine.LogTruncated, before, at)
 			continue
 		}
-		p := forged(f.next, 1, f.stamp, "x")
-		if n, _ := fmt.Sscanf(text, "%d/%d/%d-%d", &producer, &epoch, &first, &last); n == 4 {
-			p = forged(f.next, int(last-first)+1, f.stamp, "x")
-			binary.BigEndian.PutUint64(p[43:], uint64(producer))
-			binary.BigEndian.PutUint16(p[51:], uint16(epoch))
-			binary.BigEndian.PutUint32(p[53:], uint32(first))
-			binary.BigEndian.PutUint32(p[17:], crc32.Checksum(p[batchSummed:], castagnoli))
-		}
+		p := numberedBatch(f, text)
 		f.write(p)
 		base := f.next
 		f.next += int64(binary.BigEndian.Uint32(p[23:])) + 1
 		ends[f.next] = f.pos
 		f.trace(machine.LogAppended, base, f.next)
 	}
-	live := len(o.Violations())
-	o.Finish(End{At: f.w.Now()})
-	require.GreaterOrEqual(t, len(o.Violations()), 2*live, "what was found while it went on is found at the end")
-	return o.Violations()
+}
+
+// numberedBatch is such a batch, to follow.
+func numberedBatch(f *forger, text string) []byte {
+	var producer int64
+	var epoch int16
+	var first, last int32
+	if n, _ := fmt.Sscanf(text, "%d/%d/%d-%d", &producer, &epoch, &first, &last); n != 4 {
+		return forged(f.next, 1, f.stamp, "x")
+	}
+	p := forged(f.next, int(last-first)+1, f.stamp, "x")
+	binary.BigEndian.PutUint64(p[43:], uint64(producer))
+	binary.BigEndian.PutUint16(p[51:], uint16(epoch))
+	binary.BigEndian.PutUint32(p[53:], uint32(first))
+	binary.BigEndian.PutUint32(p[17:], crc32.Checksum(p[batchSummed:], castagnoli))
+	return p
 }
 
 func TestSequences(t *testing.T) {
@@ -86,6 +102,53 @@ func TestSequences(t *testing.T) {
 			require.NotEmpty(t, found)
 			require.Equal(t, Idemp, found[0].Invariant)
 			require.Contains(t, found[0].Message, c.want)
+		})
+	}
+}
+
+// TestSequencesThatAreRefused tells what a broker answers to a batch, after some are in its log and, perhaps, it was opened again.
+func TestSequencesThatAreRefused(t *testing.T) {
+	in := []string{"1/0/0-0", "1/0/1-2", "1/0/3-3", "1/0/4-4", "1/0/5-5", "1/0/6-9"}
+	for _, c := range []struct {
+		name    string
+		batches []string
+		asked   string
+		ago     time.Duration // since when the request is under way
+		code    int16
+		want    string // "": silence
+	}{
+		{"one of the last five", in, "1/0/1-2", 0, kerr.DuplicateSequenceNumber.Code, "says of the sequence numbers 1..2 of producer 1 in epoch 0 for visits/0: DUPLICATE_SEQUENCE_NUMBER"},
+		{"one before these", in, "1/0/0-0", 0, kerr.DuplicateSequenceNumber.Code, ""},
+		{"another that ends elsewhere", in, "1/0/1-1", 0, kerr.DuplicateSequenceNumber.Code, ""},
+		{"of an epoch that is over", append(in[:6:6], "1/1/0-0"), "1/0/1-2", 0, kerr.DuplicateSequenceNumber.Code, ""},
+		{"the next one", in, "1/0/10-12", 0, kerr.OutOfOrderSequenceNumber.Code, "they follow the batches of that producer in its log, the latest at offset 6"},
+		{"the one behind it", in, "1/0/11-12", 0, kerr.OutOfOrderSequenceNumber.Code, ""},
+		{"the next one, while the one before came", in, "1/0/10-12", time.Hour, kerr.OutOfOrderSequenceNumber.Code, ""},
+		{"a producer that is there", in, "1/0/11-12", 0, kerr.UnknownProducerID.Code, "its log has batches of that producer in that epoch, the latest at offset 6"},
+		{"one that came meanwhile", in, "1/0/11-12", time.Hour, kerr.UnknownProducerID.Code, ""},
+		{"another producer", in, "2/0/1-2", 0, kerr.UnknownProducerID.Code, ""},
+		{"another epoch", in, "1/1/1-2", 0, kerr.UnknownProducerID.Code, ""},
+		{"what was cut off", append(in[:6:6], "cut 1"), "1/0/6-9", 0, kerr.OutOfOrderSequenceNumber.Code, ""},
+		{"what is left behind a cut", append(in[:6:6], "cut 1"), "1/0/1-2", 0, kerr.UnknownProducerID.Code, "its log has batches of that producer in that epoch, the latest at offset 0"},
+		{"nothing is refused", in, "1/0/10-12", 0, 0, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := forge(t, Topic{})
+			o := NewSequences(f.disks.promise, f.disks)
+			f.rec.Attach(o)
+			f.number(c.batches...)
+			now := f.w.Now() + time.Second
+			begun := now - time.Millisecond - c.ago
+			ask := numberedBatch(f, c.asked)
+			o.Observe(&history.Event{Kind: history.KafkaCalled, At: now, Kafka: &history.KafkaCall{Broker: "broker-1:9092", Start: begun, End: now,
+				Req: &kmsg.ProduceRequest{Topics: []kmsg.ProduceRequestTopic{{Topic: "visits", Partitions: []kmsg.ProduceRequestTopicPartition{{Records: ask}}}}},
+				Resp: &kmsg.ProduceResponse{Topics: []kmsg.ProduceResponseTopic{{Topic: "visits", Partitions: []kmsg.ProduceResponseTopicPartition{{ErrorCode: c.code}}}}}}})
+			if c.want == "" {
+				require.Empty(t, o.Violations())
+				return
+			}
+			require.Len(t, o.Violations(), 1)
+			require.Contains(t, o.Violations()[0].Message, c.want)
 		})
 	}
 }

@@ -25,7 +25,7 @@ import (
 // Beyond the atlas ([Ruins]): all of it holds until the registry itself is ruined, then nothing of it does.
 //
 // Not verified: pings, which no tap shows, so a session that is heard of by pings alone may expire early unseen here (Ownership and Liveness
-// see what follows from it); watches; the order of transactions (linearizability).
+// see what follows from it); watches (Watches); the order of transactions (linearizability).
 type Sessions struct {
 	Findings
 	promise *Promise

@@ -30,6 +30,9 @@ import (
 //	ruin 1 b1 bytes, mend 1 b1 bytes     also: flushes, wire
 //	free t/0                             a fault takes too many copies of the partition
 //	c1 call set=data /path 7 1s 2s ok    an operation of session 7 from 1s to 2s: ok, refused or lost
+//	c1 shown get+ /a 7 9 8               the coordination service answers session 7 of c1: op (other: not a read; +: it asks for a watch, !: there is no node), the last transaction, and the node's (of children: its children's)
+//	c1 told set /a 7                     a watch of it fired: created, deleted, set, children
+//	c1 left 7 9                          all its watches are left again
 //	request c1 1s                        a request to a broker that began then
 //	refused b1 t/0 56                    a fetch from machine b1 gets this error code
 //	commits c1 g m1 1 t/0 42 10ms        an acknowledged commit of member m1 in generation 1, that ends now and took so long; a last number is the error code of one that was refused
@@ -290,6 +293,9 @@ func (s *story) event(w []string) {
 			r.CoordCalled(s.who(w[0]), c)
 			return
 		}
+		if len(w) > 2 && s.said(w) {
+			return
+		}
 		require.Contains(s.t, w[1], ".", s.line)
 		who := s.who(w[0])
 		kind := s.kind(w[1])
@@ -302,6 +308,32 @@ func (s *story) event(w []string) {
 		}
 		s.trace(who, kind, subject, detail, w[min(4, len(w)):]...)
 	}
+}
+
+// said tells what the coordination service sent to a session.
+func (s *story) said(w []string) bool {
+	c := &history.CoordSaid{What: w[1]}
+	switch w[1] {
+	case "shown":
+		c.What, c.Path, c.Session, c.Zxid = "answer", w[3], s.num(w[4]), s.num(w[5])
+		c.Op, c.Watch, c.Found = strings.TrimRight(w[2], "+!"), strings.Contains(w[2], "+"), !strings.Contains(w[2], "!")
+		if c.Op == "other" {
+			c.Op = ""
+		}
+		if len(w) > 6 && c.Op == "children" {
+			c.Pzxid = s.num(w[6])
+		} else if len(w) > 6 {
+			c.Mzxid = s.num(w[6])
+		}
+	case "told":
+		c.What, c.Path, c.Session = w[2], w[3], s.num(w[4])
+	case "left":
+		c.Session, c.Zxid = s.num(w[2]), s.num(w[3])
+	default:
+		return false
+	}
+	s.rec.CoordHeard(s.who(w[0]), c)
+	return true
 }
 
 // answer tells of an answer to a member of a coordinator group.

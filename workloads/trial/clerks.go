@@ -11,11 +11,13 @@ import (
 )
 
 // Clerks write and read a few znodes of their own, each at one server of the coordination service, on the administrator's machine. A server that is cut off from the others is not cut off
-// from its clerk, who goes on asking what the others' clerks change meanwhile.
+// from its clerk, who goes on asking what the others' clerks change meanwhile. A clerk leaves a watch with each of the things that it reads and leaves the next one when that has told something,
+// so that most are there when its connection ends. There is a door, too, that clerks make and take away, so that some watches wait for what is not there.
 
 const (
 	clerksPath    = "/clerks"
 	clerkNodes    = 2
+	clerkDoor     = clerksPath + "/door"
 	clerkPause    = 60 * time.Millisecond // between two operations, at most
 	clerkSession  = 2 * time.Second
 	clerkPatience = time.Second // for an answer
@@ -54,7 +56,23 @@ func (r *run) clerk(p *running, name, server string, dice *rand.Rand) {
 	paths := clerkPaths()
 	for n, over := 0, false; !over; {
 		_, tap := p.taps()
-		c := coord.Connect(p, coord.Config{Servers: []string{server}, SessionTimeout: clerkSession, RequestTimeout: clerkPatience, Tap: tap, Name: name})
+		watched := map[string]bool{} // by what is asked
+		c := coord.Connect(p, coord.Config{Servers: []string{server}, SessionTimeout: clerkSession, RequestTimeout: clerkPatience, Tap: tap, Name: name, OnEvent: func(e coord.Event) {
+			if e.Type == coord.EventChildrenChanged {
+				delete(watched, "children")
+			} else {
+				delete(watched, e.Path)
+			}
+		}})
+		// leave tells whether to ask for a watch. It counts as there from then on, for its event may come before the caller goes on.
+		asked := ""
+		leave := func(what string) bool {
+			if watched[what] {
+				return false
+			}
+			asked, watched[what] = what, true
+			return true
+		}
 		for {
 			if over = r.phase > history.Load; over {
 				break
@@ -62,11 +80,24 @@ func (r *run) clerk(p *running, name, server string, dice *rand.Rand) {
 			p.Sleep(time.Duration(dice.Int64N(int64(clerkPause))))
 			path := paths[dice.IntN(len(paths))]
 			var err error
-			if dice.IntN(4) == 0 {
+			asked = ""
+			switch dice.IntN(16) {
+			case 0, 1, 2, 3:
 				n++
 				_, err = c.Set(path, fmt.Appendf(nil, "%s %d", name, n), -1)
-			} else {
-				_, _, err = c.Get(path, false)
+			case 4:
+				_, err = c.Create(clerkDoor, nil, coord.Persistent)
+			case 5:
+				err = c.Delete(clerkDoor, -1)
+			case 6, 7:
+				_, _, err = c.Exists(clerkDoor, leave(clerkDoor))
+			case 8:
+				_, _, err = c.Children(clerksPath, leave("children"))
+			default:
+				_, _, err = c.Get(path, leave(path))
+			}
+			if err != nil {
+				delete(watched, asked)
 			}
 			if errors.Is(err, coord.ErrSessionExpired) {
 				break

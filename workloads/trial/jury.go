@@ -118,7 +118,7 @@ func (r *run) empanel() {
 	}
 	for _, o := range r.jury {
 		switch o.(type) {
-		case *oracle.Ownership, *oracle.Members, *oracle.Sessions:
+		case *oracle.Ownership, *oracle.Members, *oracle.Sessions, *oracle.Watches:
 			r.names.AttachNames(o)
 		case *linear.Oracle:
 			r.names.AttachLogs(o)

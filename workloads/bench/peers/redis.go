@@ -82,8 +82,8 @@ func redisStreams(x *run) (*bench.System, error) {
 }
 
 const (
-	redisRead = 1000                   // messages at a time
-	redisWait = 100 * time.Millisecond // for the first of them
+	redisRead = 1000        // messages at a time
+	redisWait = time.Second // for the first of them; the client takes no less for a list
 )
 
 func (x *run) client() *redis.Client {

@@ -1,0 +1,96 @@
+package oracle
+
+import (
+	"time"
+
+	"faultline/workloads/history"
+)
+
+// progress is how far a group is in a partition.
+type progress struct {
+	seat
+	group     *Group
+	done      window         // processed, or legally left out
+	claimant  string         // the consumer whose claim is the latest; empty when it gave it up or is gone
+	machine   string         // and where it runs
+	due       int64          // it processed everything below since it claimed, and should commit that; none
+	moved     time.Duration  // since when
+	committed int64          // none
+	sure      int64          // the last commit that was surely stored; none
+	acks      []acknowledged // coordinator group: commits that were acknowledged, as far as an answer may still be older
+	back      int64          // commits may go back as far as this; none
+	last      commit
+}
+
+// find returns the progress of a promised group with claims, or nil.
+func (o *Offsets) find(group, topic string, partition int32) *progress {
+	p := o.near[partition&15]
+	if p != nil && p.partition == partition && p.seat.group == group && p.topic == topic {
+		return p
+	}
+	if p = o.seat(seat{group, place{topic, partition}}); p != nil {
+		o.near[partition&15] = p
+	}
+	return p
+}
+
+func (o *Offsets) seat(at seat) *progress {
+	p := o.seats[at]
+	if p == nil {
+		g := o.promise.group(at.group)
+		if g == nil || g.Loner || o.promise.Incarnations.Dead(at.topic) {
+			return nil
+		}
+		p = &progress{seat: at, group: g, due: none, committed: none, sure: none, back: none}
+		o.seats[at] = p
+	}
+	return p
+}
+
+func (p *progress) mayGoBack(to int64) {
+	if p.back < 0 || to < p.back {
+		p.back = to
+	}
+}
+
+// uncommitted reports whether a commit is due that has not come yet.
+func (p *progress) uncommitted() bool {
+	return p.group.CommitWithin > 0 && p.group.Delivery == AtLeastOnce && p.committed < p.due
+}
+
+// reset follows a consumer to a new position and notes what it may leave out.
+func (o *Offsets) reset(e *history.Event) {
+	t := &e.Trace
+	at, ok := parseSeat(t.Subject)
+	p := o.seat(at)
+	if !ok || p == nil {
+		return
+	}
+	p.due = none // what it left out need not be committed before something follows
+	from, to := t.A, t.B
+	start, end := o.extent(at.place)
+	first := from < 0
+	if first {
+		from = p.done.base
+	}
+	switch {
+	case !first && to < from:
+		if from > end {
+			p.mayGoBack(to)
+		}
+	case p.group.Reset == Largest && (first || from < start):
+		p.done.addRange(from, to)
+	default:
+		p.done.addRange(from, min(to, start))
+	}
+}
+
+// removeTopic forgets a deleted topic's offsets: its next namesake begins anew.
+func (o *Offsets) removeTopic(topic string) {
+	for at := range o.seats {
+		if at.topic == topic {
+			delete(o.seats, at)
+		}
+	}
+	o.near = [16]*progress{}
+}
