@@ -43,7 +43,7 @@ func serverCommand() *cobra.Command {
 		Short:  "Run a server of a bench --real, as standard input says, until that ends",
 		Args:   cobra.NoArgs,
 		Hidden: true,
-		RunE:   func(*cobra.Command, []string) error { return bench.ServeMachine(os.Stdin, benchSystem) },
+		RunE:   func(*cobra.Command, []string) error { return bench.ServeMachine(os.Stdin, os.Stdout, benchSystem) },
 	}
 }
 

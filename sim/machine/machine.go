@@ -129,4 +129,28 @@ type Work struct {
 	Packed   int64 // bytes compressed
 	Inflated int64 // bytes that decompression brought forth
 	Codec    int8  // of both: the number that record batches have for it
+
+	Queue QueueWork
+}
+
+// QueueWork counts what the baseline queue's clients and servers do, whose code is not that of requests and records.
+type QueueWork struct {
+	Frames   int // of messages, that a client made and wrote
+	Answers  int // frames of a client that were confirmed to it, many at once perhaps
+	Arrived  int // frames of messages that a client read, and of acknowledgements that it wrote
+	Sent     int // messages that a client put into frames
+	Received int // messages that a client took out of frames, handed over and acknowledged
+	Served   int // frames that a server read
+	Told     int // frames of clients that a server confirmed, many in a write perhaps
+	Pushed   int // writes of a server with messages for a client
+	Taken    int // messages that a server took in, and as often again as there are queues that got them
+	Passed   int // messages that a server gave to a consumer, put into a frame, or took an acknowledgement of, each time
+}
+
+// Plus is both together.
+func (q QueueWork) Plus(o QueueWork) QueueWork {
+	return QueueWork{
+		q.Frames + o.Frames, q.Answers + o.Answers, q.Arrived + o.Arrived, q.Sent + o.Sent, q.Received + o.Received,
+		q.Served + o.Served, q.Told + o.Told, q.Pushed + o.Pushed, q.Taken + o.Taken, q.Passed + o.Passed,
+	}
 }

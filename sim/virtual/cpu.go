@@ -19,11 +19,21 @@ type CPU struct {
 	Sum     int64         // bytes checksummed per second
 	Pack    [5]int64      // bytes compressed per second, by codec
 	Inflate [5]int64      // bytes per second that decompression brings forth
+	Queue   QueueCosts
+}
+
+// QueueCosts are what each step of machine.QueueWork costs.
+type QueueCosts struct{ Frame, Answer, Arrive, Send, Receive, Serve, Tell, Push, Take, Pass time.Duration }
+
+func (c *QueueCosts) cost(q *machine.QueueWork) time.Duration {
+	return time.Duration(q.Frames)*c.Frame + time.Duration(q.Answers)*c.Answer + time.Duration(q.Arrived)*c.Arrive + time.Duration(q.Sent)*c.Send + time.Duration(q.Received)*c.Receive +
+		time.Duration(q.Served)*c.Serve + time.Duration(q.Told)*c.Tell + time.Duration(q.Pushed)*c.Push + time.Duration(q.Taken)*c.Take + time.Duration(q.Passed)*c.Pass
 }
 
 // cost is the time of one core for the work.
 func (c *CPU) cost(w machine.Work) time.Duration {
 	d := time.Duration(w.Requests)*c.Request + time.Duration(w.Sent)*c.Send + time.Duration(w.Records)*c.Record + time.Duration(w.Received)*c.Receive + time.Duration(w.Syscalls)*c.Syscall
+	d += c.Queue.cost(&w.Queue)
 	if c.Copy > 0 {
 		d += time.Duration(w.Copied * int64(time.Second) / c.Copy)
 	}

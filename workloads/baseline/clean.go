@@ -85,7 +85,7 @@ func (s *Server) moveOldest() {
 	bytes := 0
 	position := int64(0)
 	flush := func() {
-		s.m.Work(machine.Work{Records: len(batch), Copied: int64(bytes)})
+		s.m.Work(machine.Work{Queue: machine.QueueWork{Taken: len(batch)}, Copied: int64(bytes)})
 		s.mu.Lock()
 		position = s.appendMoved(old, batch)
 		s.j.await(position)

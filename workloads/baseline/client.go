@@ -33,7 +33,7 @@ func dial(m machine.Machine, addr string, silent time.Duration, queues []Binding
 	for _, q := range queues {
 		out = bindFrame(out, q.Topic, q.Queue)
 	}
-	m.Work(machine.Work{Requests: len(queues), Copied: int64(len(out)), Syscalls: 1})
+	m.Work(machine.Work{Queue: machine.QueueWork{Frames: len(queues)}, Copied: int64(len(out)), Syscalls: 1})
 	if _, err = nc.Write(out); err == nil {
 		err = l.awaitBound(len(queues))
 	}
@@ -42,6 +42,15 @@ func dial(m machine.Machine, addr string, silent time.Duration, queues []Binding
 		return nil, fmt.Errorf("%s: %w", addr, err)
 	}
 	return l, nil
+}
+
+// Await returns once a broker has read its journal and serves the queues, which are made if they are not there.
+func Await(m machine.Machine, addr string, patience time.Duration, queues []Binding) error {
+	l, err := dial(m, addr, patience, queues)
+	if err != nil {
+		return fmt.Errorf("await: %w", err)
+	}
+	return l.nc.Close()
 }
 
 func (l *link) awaitBound(n int) error {
@@ -73,7 +82,11 @@ func (l *link) next() (kind byte, body *reader, err error) {
 			return 0, nil, err
 		}
 		l.frame = frame
-		l.m.Work(machine.Work{Requests: 1, Copied: int64(len(frame)), Syscalls: l.calls.take()})
+		work := machine.QueueWork{}
+		if frame[0] == frameDeliver {
+			work.Arrived = 1
+		}
+		l.m.Work(machine.Work{Queue: work, Copied: int64(len(frame)), Syscalls: l.calls.take()})
 		if frame[0] != framePing {
 			return frame[0], &reader{rest: frame[1:]}, nil
 		}

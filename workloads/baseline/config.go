@@ -3,7 +3,7 @@
 //
 // It is meant to be as good as its kind can be, so that what a comparison shows is what the kind costs: clients send many messages in a frame if they like, frames of all connections share one write
 // and one fsync of the journal (group commit), messages go out while the journal is being written, what is in memory is not read again, many messages go out with one write, and acknowledgements
-// come many in a frame, if the client wants it so. Work that the log broker does not have is charged as it is there: one record's worth (machine.Work) for each message that is looked at.
+// come many in a frame, if the client wants it so. On simulated hardware its work is counted by what it does (machine.QueueWork): frames, messages, and how often the state of a message is looked at or changed.
 //
 // Promise: a message whose confirmation came is handed to a consumer of each queue of its topic at least once, and again until one has acknowledged it; in the order of ids, but for what is handed again.
 // Messages that were confirmed as [Written] survive a crash of the process, those confirmed as [Synced] a power loss. Acknowledgements are not confirmed; one that was lost makes a message come again. A

@@ -113,7 +113,7 @@ func (c *conn) handle() error {
 		c.frame = frame
 	}
 	s := c.s
-	s.m.Work(machine.Work{Requests: 1, Copied: int64(len(frame)), Syscalls: c.calls.take()})
+	s.m.Work(machine.Work{Queue: machine.QueueWork{Served: 1}, Copied: int64(len(frame)), Syscalls: c.calls.take()})
 	r := &reader{rest: frame[1:]}
 	switch frame[0] {
 	case framePublish:
@@ -198,7 +198,7 @@ func (c *conn) publish(r *reader) error {
 	s.mu.Lock()
 	queues := s.x.topics[string(topic)]
 	s.mu.Unlock()
-	s.m.Work(machine.Work{Records: n * (1 + len(queues)), Copied: int64(len(body))})
+	s.m.Work(machine.Work{Queue: machine.QueueWork{Taken: n * (1 + len(queues))}, Copied: int64(len(body))})
 
 	s.mu.Lock()
 	for s.j.appended-s.j.written > s.cfg.BacklogBytes && !c.dead {
@@ -222,7 +222,7 @@ func (c *conn) publish(r *reader) error {
 		c.answer(answer{number: c.number, position: s.j.appended, synced: confirm == Synced})
 	}
 	s.mu.Unlock()
-	s.m.Work(machine.Work{Records: given})
+	s.m.Work(machine.Work{Queue: machine.QueueWork{Passed: given}})
 	return nil
 }
 
@@ -245,7 +245,7 @@ func (c *conn) consume(r *reader) error {
 	c.consumers = append(c.consumers, u)
 	given := q.dispatch()
 	s.mu.Unlock()
-	s.m.Work(machine.Work{Records: given})
+	s.m.Work(machine.Work{Queue: machine.QueueWork{Passed: given}})
 	return nil
 }
 
@@ -262,7 +262,7 @@ func (c *conn) acknowledge(r *reader) error {
 		}
 	}
 	s := c.s
-	s.m.Work(machine.Work{Records: n})
+	s.m.Work(machine.Work{Queue: machine.QueueWork{Passed: n}})
 	s.mu.Lock()
 	c.heard = s.m.Uptime()
 	i := slices.IndexFunc(c.consumers, func(u *consumer) bool { return u.queue.number == number })
@@ -286,7 +286,7 @@ func (c *conn) acknowledge(r *reader) error {
 	}
 	given := u.queue.dispatch()
 	s.mu.Unlock()
-	s.m.Work(machine.Work{Records: given})
+	s.m.Work(machine.Work{Queue: machine.QueueWork{Passed: given}})
 	return nil
 }
 
@@ -297,7 +297,7 @@ func (c *conn) write() {
 	defer s.mu.Unlock()
 	for !c.dead {
 		c.out = c.out[:0]
-		c.answerAll()
+		work := machine.QueueWork{Told: c.answerAll()}
 		if c.ping {
 			c.ping = false
 			c.out = emptyFrame(c.out, framePing)
@@ -310,12 +310,13 @@ func (c *conn) write() {
 		var list []parcel
 		if u != nil {
 			list = c.collect(u)
+			work.Pushed = 1
 		}
 		s.mu.Unlock()
 		if u != nil {
 			c.pack(u.queue.number, list)
 		}
-		s.m.Work(machine.Work{Copied: int64(len(c.out)), Syscalls: 1})
+		s.m.Work(machine.Work{Queue: work, Copied: int64(len(c.out)), Syscalls: 1})
 		_, err := c.nc.Write(c.out)
 		s.mu.Lock()
 		if err != nil {
@@ -324,9 +325,9 @@ func (c *conn) write() {
 	}
 }
 
-// answerAll appends the answers that can go; a confirmation speaks for those before it, too.
-func (c *conn) answerAll() {
-	confirmed, n := uint64(0), 0
+// answerAll appends the answers that can go and says how many these are; a confirmation speaks for those before it, too.
+func (c *conn) answerAll() (n int) {
+	confirmed := uint64(0)
 	for ; c.answerable(n); n++ {
 		if a := c.answers[n]; a.number > 0 {
 			confirmed = a.number
@@ -338,4 +339,5 @@ func (c *conn) answerAll() {
 	if confirmed > 0 {
 		c.out = confirmFrame(c.out, confirmed)
 	}
+	return n
 }

@@ -78,7 +78,7 @@ func (c *conn) pack(number int32, list []parcel) {
 		bytes += p.size
 	}
 	c.out = endFrame(c.out, start)
-	s.m.Work(machine.Work{Requests: 1, Records: len(list), Copied: int64(bytes)})
+	s.m.Work(machine.Work{Queue: machine.QueueWork{Passed: len(list)}, Copied: int64(bytes)})
 }
 
 // load reads the messages that are not in memory. Neighbours in the journal, as they are as a rule, are read together.

@@ -105,7 +105,7 @@ func (r *Receiver) receive(l *link) error {
 		}
 		msg := Message{Queue: int32(body.u32())}
 		n := body.count(deliverHead)
-		r.m.Work(machine.Work{Received: n, Copied: int64(len(body.rest))})
+		r.m.Work(machine.Work{Queue: machine.QueueWork{Received: n}, Copied: int64(len(body.rest))})
 		for range n {
 			msg.ID, msg.Again = body.u64(), body.u8()&redelivered != 0
 			if msg.Value = body.take(body.u32()); body.err != nil {
@@ -174,7 +174,7 @@ func (a *acks) send() error {
 	var start int
 	a.out, start = beginFrame(a.out[:0], frameAck)
 	a.out = endFrame(appendSpans(a.out, a.queue, a.spans), start)
-	a.l.m.Work(machine.Work{Requests: 1, Records: a.n, Copied: int64(len(a.out)), Syscalls: 1})
+	a.l.m.Work(machine.Work{Queue: machine.QueueWork{Arrived: 1}, Copied: int64(len(a.out)), Syscalls: 1})
 	a.n, a.spans = 0, a.spans[:0]
 	_, err := a.l.nc.Write(a.out)
 	return err

@@ -51,7 +51,7 @@ func scan(m machine.Machine, f machine.File, each func(kind byte, at int64, body
 		if _, err := io.ReadFull(r, buf); err != nil {
 			return end, torn(err)
 		}
-		m.Work(machine.Work{Records: 1, Copied: n, Summed: n})
+		m.Work(machine.Work{Queue: machine.QueueWork{Taken: 1}, Copied: n, Summed: n})
 		if crc32.Checksum(buf, castagnoli) != binary.BigEndian.Uint32(head[4:]) {
 			return end, nil
 		}

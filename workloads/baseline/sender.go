@@ -185,8 +185,7 @@ func (s *Sender) run() {
 		}
 		size, n := int64(len(f.data)), f.n
 		s.mu.Unlock()
-		// Once to make the frame of messages, as producers make batches, and once for the request.
-		s.m.Work(machine.Work{Requests: 2, Sent: n, Copied: 2 * size, Syscalls: 1})
+		s.m.Work(machine.Work{Queue: machine.QueueWork{Frames: 1, Sent: n}, Copied: size, Syscalls: 1})
 		_, err := l.nc.Write(f.data)
 		s.mu.Lock()
 		switch {
@@ -285,6 +284,7 @@ func (s *Sender) answers(l *link) {
 		s.gone = slices.Delete(s.gone, 0, n)
 		s.work.Signal()
 		s.mu.Unlock()
+		s.m.Work(machine.Work{Queue: machine.QueueWork{Answers: n}})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -88,6 +89,9 @@ func (k *Calibration) take(path, what string, format func(float64) string, sampl
 
 func (k *Calibration) note(path, what string, format func(float64) string, all []float64) error {
 	f := spreadOf(all)
+	if slices.ContainsFunc(all, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
+		f.Median = math.NaN() // a run in which nothing was done
+	}
 	if f.Median <= 0 || math.IsNaN(f.Median) || math.IsInf(f.Median, 0) {
 		return fmt.Errorf("%s: found %v, a figure is above 0: is this machine too busy?", path, f.Median)
 	}
@@ -177,6 +181,9 @@ func (k *Calibration) processor(string) error {
 	if err := k.paths(); err != nil {
 		return err
 	}
+	if err := k.queue(); err != nil {
+		return err
+	}
 	return k.codecs()
 }
 
@@ -239,11 +246,17 @@ func visitsCell() *Cell {
 	return c
 }
 
-// usage is what the clients of a run did after their warm-up, and the CPU time that it took.
+// usage is what the programs of a process did after their warm-up, and the CPU time that it took.
 type usage struct {
 	mu   sync.Mutex
 	work machine.Work
 	cpu  time.Duration
+}
+
+// spent is what a server tells of its usage.
+type spent struct {
+	Work machine.Work
+	CPU  time.Duration
 }
 
 // begin forgets what was used so far: what clients cost until they are under way, and until their memory is there.
@@ -253,7 +266,7 @@ func (u *usage) begin() {
 	u.work, u.cpu = machine.Work{}, cpuTime()
 }
 
-// end is told when the clients are done.
+// end is told when they are done.
 func (u *usage) end() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -267,15 +280,20 @@ type counting struct {
 }
 
 func (c *counting) Work(w machine.Work) {
-	c.u.mu.Lock()
-	defer c.u.mu.Unlock()
-	t := &c.u.work
+	c.u.add(w)
+}
+
+func (u *usage) add(w machine.Work) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	t := &u.work
 	t.Requests += w.Requests
 	t.Sent += w.Sent
 	t.Received += w.Received
 	t.Syscalls += w.Syscalls
 	t.Copied += w.Copied
 	t.Summed += w.Summed
+	t.Queue = t.Queue.Plus(w.Queue)
 }
 
 // rest is the CPU time in nanoseconds that is left for requests and records when what was measured before is taken off.

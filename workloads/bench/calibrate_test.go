@@ -1,9 +1,14 @@
 package bench
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"faultline/sim/machine"
+	"faultline/sim/virtual"
 )
 
 // What a request costs is told apart from what a record costs only where the two producers differ in their batches.
@@ -17,4 +22,46 @@ func TestCalibrationRunsSmallAndLargeBatches(t *testing.T) {
 		batches = append(batches, int64(c.Scenario.Topology.Producers[0].BatchRecords.V()))
 	}
 	require.Equal(t, []int64{1, 500}, batches)
+}
+
+// The costs of the queue are found again in runs that are made of them; a step that seems to give time back costs next to nothing.
+func TestQueueCostsAreSolvedFor(t *testing.T) {
+	cost := map[string]float64{"frame": 4000, "answer": 9000, "arrive": 2500, "send": 300, "receive": 250, "serve": 3000, "tell": 8000, "push": 2000, "take": 700, "pass": 150}
+	of := []machine.QueueWork{
+		{Frames: 1000, Sent: 1000, Served: 990, Taken: 1980},
+		{Frames: 20, Sent: 10_000, Served: 20, Taken: 20_000},
+		{Frames: 500, Sent: 500, Answers: 495, Served: 500, Taken: 1000, Told: 480},
+		{Arrived: 1410, Received: 700, Served: 700, Pushed: 720, Passed: 2100},
+		{Arrived: 45, Received: 9000, Served: 20, Pushed: 25, Passed: 27_000},
+	}
+	var client, server [5]shares
+	for i, w := range of {
+		client[i] = shares{cost["frame"]*float64(w.Frames) + cost["answer"]*float64(w.Answers) + cost["arrive"]*float64(w.Arrived) + cost["send"]*float64(w.Sent) + cost["receive"]*float64(w.Received), w}
+		server[i] = shares{cost["serve"]*float64(w.Served) + cost["tell"]*float64(w.Told) + cost["push"]*float64(w.Pushed) + cost["take"]*float64(w.Taken) + cost["pass"]*float64(w.Passed), w}
+	}
+	for name, got := range queueCosts(client, server) {
+		require.InDelta(t, cost[name], got, 1e-6, name)
+	}
+	client[2].rest = 0
+	require.Equal(t, 1.0, queueCosts(client, server)["answer"])
+}
+
+func TestQueueSuiteIsWellFormed(t *testing.T) {
+	s, err := ParseSuite("calibrate-queue.yaml", []byte(queueSuite))
+	require.NoError(t, err)
+	require.Len(t, s.Series, 5)
+}
+
+// A profile with the queue's own costs predicts the queue by them.
+func TestProfileWithCostsOfTheQueue(t *testing.T) {
+	p, err := LoadProfile("virtio-2026")
+	require.NoError(t, err)
+	text := strings.Replace(string(p.Source()), "cpu:\n", "cpu:\n  queue: {frame: 1us, answer: 2us, arrive: 3us, send: 4us, receive: 5us, serve: 6us, tell: 7us, push: 8us, take: 9us, pass: 10us}\n", 1)
+	own, err := ParseProfile("own.yaml", []byte(text))
+	require.NoError(t, err)
+	us := time.Microsecond
+	require.Equal(t, virtual.QueueCosts{Frame: us, Answer: 2 * us, Arrive: 3 * us, Send: 4 * us, Receive: 5 * us, Serve: 6 * us, Tell: 7 * us, Push: 8 * us, Take: 9 * us, Pass: 10 * us}, own.Hardware().CPU.Queue)
+	require.Equal(t, p.CPU.Record.V().D(), p.Hardware().CPU.Queue.Take)
+	_, err = ParseProfile("own.yaml", []byte(strings.Replace(text, "take: 9us", "take: 1us..2us", 1)))
+	require.ErrorContains(t, err, "cpu.queue.take")
 }

@@ -40,7 +40,7 @@ type Host struct {
 	// Pinned gives the servers one half of the processors and the clients the other, where there are at least two.
 	Pinned bool
 
-	used *usage // counts what the clients do; nil: nobody does
+	used, served *usage // count what the clients and the servers do; nil: nobody does
 }
 
 // job is what a server's process is told.
@@ -52,14 +52,20 @@ type job struct {
 	Machine string
 	Dir     string
 	Hosts   map[string]string // machine -> IP address
+	Counted bool              // whether it counts its work, see [countMark]
 }
 
+// countMark is what a server that counts is told when it is to begin anew. It tells what it counted when its input ends.
+const countMark = '!'
+
 // ServeMachine is a server's process: it runs the machine that the input names until the input ends.
-func ServeMachine(in io.Reader, systems Systems) error {
+func ServeMachine(in io.Reader, out io.Writer, systems Systems) error {
 	var j job
-	if err := json.NewDecoder(in).Decode(&j); err != nil {
+	decoder := json.NewDecoder(in)
+	if err := decoder.Decode(&j); err != nil {
 		return fmt.Errorf("server of a bench: its job: %w", err)
 	}
+	in = io.MultiReader(decoder.Buffered(), in)
 	s, err := ParseSuite(j.File, j.Source)
 	if err != nil {
 		return err
@@ -88,8 +94,24 @@ func ServeMachine(in io.Reader, systems Systems) error {
 	if err != nil {
 		return err
 	}
-	m.Go("main", func() { m.Exit(program(m)) })
-	_, err = io.Copy(io.Discard, in)
+	var seam machine.Machine = m
+	u := &usage{}
+	if j.Counted {
+		seam = &counting{m, u}
+	}
+	m.Go("main", func() { m.Exit(program(seam)) })
+	for mark := make([]byte, 1); err == nil; {
+		if _, err = io.ReadFull(in, mark); err == nil && mark[0] == countMark {
+			u.begin()
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if j.Counted && err == nil {
+		u.end()
+		err = json.NewEncoder(out).Encode(spent{u.work, u.cpu})
+	}
 	m.Shutdown()
 	return err
 }
@@ -162,8 +184,9 @@ type hosted struct {
 type process struct {
 	name  string
 	cmd   *exec.Cmd
-	input io.Closer
+	input io.WriteCloser
 	said  bytes.Buffer
+	told  bytes.Buffer // what it counted
 	gone  chan struct{}
 }
 
@@ -186,12 +209,12 @@ func (x *hosted) serve() error {
 	suite := x.cell.suite
 	series := slices.IndexFunc(suite.Series, func(s Series) bool { return s.Name == x.cell.Series.Name })
 	for _, m := range servers {
-		text, err := json.Marshal(job{File: suite.Name, Source: suite.source, Series: series, Value: x.cell.Value, Machine: m.Name, Dir: filepath.Join(x.dir, m.Name), Hosts: x.hosts})
+		text, err := json.Marshal(job{File: suite.Name, Source: suite.source, Series: series, Value: x.cell.Value, Machine: m.Name, Dir: filepath.Join(x.dir, m.Name), Hosts: x.hosts, Counted: x.h.served != nil})
 		if err != nil {
 			return err
 		}
 		p := &process{name: m.Name, cmd: exec.Command(program, x.h.Command[1:]...), gone: make(chan struct{})}
-		p.cmd.Stdout, p.cmd.Stderr = io.Discard, &p.said
+		p.cmd.Stdout, p.cmd.Stderr = &p.told, &p.said
 		ownGroup(p.cmd)
 		input, err := p.cmd.StdinPipe()
 		if err != nil {
@@ -229,6 +252,13 @@ func (x *hosted) end() {
 		case <-deadline:
 			p.cmd.Process.Kill()
 			<-p.gone
+		}
+		if u := x.h.served; u != nil {
+			var s spent
+			if json.Unmarshal(p.told.Bytes(), &s) == nil { // else it broke down, which was an error already
+				u.add(s.Work)
+				u.cpu += s.CPU
+			}
 		}
 	}
 }
@@ -327,7 +357,12 @@ func (x *hosted) drive(seed uint64) (*Result, error) {
 	began := time.Now()
 	if u := x.h.used; u != nil {
 		u.begin()
-		defer time.AfterFunc(l.RealWarmUp.V().D(), u.begin).Stop()
+		defer time.AfterFunc(l.RealWarmUp.V().D(), func() {
+			u.begin()
+			for _, p := range x.servers {
+				p.input.Write([]byte{countMark}) // a server that is gone is an error already
+			}
+		}).Stop()
 	}
 	d := &drive{
 		cell: x.cell, system: x.system, over: over, seed: seed,

@@ -34,7 +34,7 @@ var testSystems = map[string]Systems{
 
 func TestMain(m *testing.M) {
 	if name := os.Getenv(serverProcess); name != "" {
-		if err := ServeMachine(os.Stdin, testSystems[name]); err != nil {
+		if err := ServeMachine(os.Stdin, os.Stdout, testSystems[name]); err != nil {
 			os.Stderr.WriteString(err.Error())
 			os.Exit(1)
 		}

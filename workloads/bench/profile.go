@@ -39,6 +39,8 @@ type Profile struct {
 		// Bytes compressed, and bytes that decompression brings forth, by codec.
 		Compress   Codecs `yaml:"compress"`
 		Decompress Codecs `yaml:"decompress"`
+		// The baseline queue. Without it its frames and messages cost what the log's batches, requests and records do.
+		Queue *QueueCosts `yaml:"queue"`
 	} `yaml:"cpu"`
 	Disk struct {
 		Read  quantity.Bandwidths `yaml:"read"`
@@ -63,6 +65,43 @@ type Profile struct {
 
 // Source is the profile's file, whose comments say where each figure comes from.
 func (p *Profile) Source() []byte { return p.source }
+
+// QueueCosts are what the baseline queue's steps cost: see machine.QueueWork.
+type QueueCosts struct {
+	Frame   quantity.Durations `yaml:"frame"`   // of messages, that a client writes
+	Answer  quantity.Durations `yaml:"answer"`  // per frame of a client that is confirmed to it
+	Arrive  quantity.Durations `yaml:"arrive"`  // a frame of messages that a client reads, or of acknowledgements that it writes
+	Send    quantity.Durations `yaml:"send"`    // per message that a client puts into a frame
+	Receive quantity.Durations `yaml:"receive"` // per message that a client takes out, hands over and acknowledges
+	Serve   quantity.Durations `yaml:"serve"`   // a frame that a server reads
+	Tell    quantity.Durations `yaml:"tell"`    // per frame of a client that a server confirms
+	Push    quantity.Durations `yaml:"push"`    // a server's write of messages to a client
+	Take    quantity.Durations `yaml:"take"`    // per message that a server takes in, and per queue that gets it
+	Pass    quantity.Durations `yaml:"pass"`    // per message that a server gives to a consumer, packs, or has acknowledged
+}
+
+// each lists the costs by their names.
+func (q *QueueCosts) each() []namedCost {
+	return []namedCost{{"frame", q.Frame}, {"answer", q.Answer}, {"arrive", q.Arrive}, {"send", q.Send}, {"receive", q.Receive}, {"serve", q.Serve}, {"tell", q.Tell}, {"push", q.Push}, {"take", q.Take}, {"pass", q.Pass}}
+}
+
+type namedCost struct {
+	name string
+	of   quantity.Durations
+}
+
+// queue is what the baseline queue costs.
+func (p *Profile) queue() virtual.QueueCosts {
+	c := &p.CPU
+	if q := c.Queue; q != nil {
+		return virtual.QueueCosts{
+			Frame: q.Frame.V().D(), Answer: q.Answer.V().D(), Arrive: q.Arrive.V().D(), Send: q.Send.V().D(), Receive: q.Receive.V().D(), Serve: q.Serve.V().D(), Tell: q.Tell.V().D(), Push: q.Push.V().D(), Take: q.Take.V().D(), Pass: q.Pass.V().D(),
+		}
+	}
+	// A frame is made once as a batch is, and once as a request.
+	request, record := c.Request.V().D(), c.Record.V().D()
+	return virtual.QueueCosts{Frame: 2 * request, Answer: request, Arrive: request, Send: c.Send.V().D(), Receive: c.Receive.V().D(), Serve: request, Push: request, Take: record, Pass: record}
+}
 
 // Codecs are bandwidths of compression.
 type Codecs struct {
@@ -143,6 +182,15 @@ func (p *Profile) Validate() error {
 			say("%s: found %v, allowed is one duration", f.name, f.of)
 		}
 	}
+	if p.CPU.Queue != nil {
+		for _, f := range p.CPU.Queue.each() {
+			if err := f.of.Within("0s", "1m"); err != nil {
+				say("cpu.queue.%s: %w", f.name, err)
+			} else if f.of.Min != f.of.Max {
+				say("cpu.queue.%s: found %v, allowed is one duration", f.name, f.of)
+			}
+		}
+	}
 	for _, c := range []struct {
 		name string
 		of   *Codecs
@@ -178,7 +226,7 @@ func (p *Profile) Hardware() virtual.Config {
 		CPU: virtual.CPU{
 			Cores: p.CPU.Cores, Request: p.CPU.Request.V().D(), Send: p.CPU.Send.V().D(), Record: p.CPU.Record.V().D(), Receive: p.CPU.Receive.V().D(), Syscall: p.CPU.Syscall.V().D(),
 			Copy: int64(p.CPU.Copy.V()), Sum: int64(p.CPU.Sum.V()),
-			Pack: p.CPU.Compress.numbered(), Inflate: p.CPU.Decompress.numbered(),
+			Pack: p.CPU.Compress.numbered(), Inflate: p.CPU.Decompress.numbered(), Queue: p.queue(),
 		},
 		Disk: disk.Config{
 			ReadBandwidth: int64(p.Disk.Read.V()), WriteBandwidth: int64(p.Disk.Write.V()), Seek: p.Disk.Seek.V().D(), Flush: p.Disk.Flush.V().D(),

@@ -77,7 +77,14 @@ func Queue(addrs func(c *Cell) deploy.Addresses) *System {
 				}
 			}
 		},
-		Fill: func(machine.Machine, *Cell, int64, func() bool) error { return nil }, // serveQueue has
+		Fill: func(m machine.Machine, c *Cell, _ int64, _ func() bool) error { // serveQueue does, and reads it as after a crash
+			for _, addr := range addrs(c).Brokers {
+				if err := baseline.Await(m, addr, hostStart, c.queues()); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
 		Send: func(m machine.Machine, c *Cell, index int, told func(error)) (Sender, error) {
 			p := machineOf(c, "producer", index).Producer
 			brokers := addrs(c).Brokers
