@@ -141,7 +141,7 @@ func TestSequencesThatAreRefused(t *testing.T) {
 			begun := now - time.Millisecond - c.ago
 			ask := numberedBatch(f, c.asked)
 			o.Observe(&history.Event{Kind: history.KafkaCalled, At: now, Kafka: &history.KafkaCall{Broker: "broker-1:9092", Start: begun, End: now,
-				Req: &kmsg.ProduceRequest{Topics: []kmsg.ProduceRequestTopic{{Topic: "visits", Partitions: []kmsg.ProduceRequestTopicPartition{{Records: ask}}}}},
+				Req:  &kmsg.ProduceRequest{Topics: []kmsg.ProduceRequestTopic{{Topic: "visits", Partitions: []kmsg.ProduceRequestTopicPartition{{Records: ask}}}}},
 				Resp: &kmsg.ProduceResponse{Topics: []kmsg.ProduceResponseTopic{{Topic: "visits", Partitions: []kmsg.ProduceResponseTopicPartition{{ErrorCode: c.code}}}}}}})
 			if c.want == "" {
 				require.Empty(t, o.Violations())
