@@ -11,9 +11,10 @@ import (
 // chunk is what one fetch brought of one partition: whole batches whose CRC is right.
 type chunk struct {
 	cursor  *cursor
-	from    int64  // records below are not wanted: the first batch may begin before the position
-	next    int64  // the position after it
-	records int    // at most so many; for the bounds of the queue
+	from    int64 // records below are not wanted: the first batch may begin before the position
+	next    int64 // the position after it
+	records int   // at most so many; for the bounds of the queue
+	batches int
 	rest    []byte // batches that are not read yet
 }
 
@@ -41,6 +42,7 @@ func newChunk(cur *cursor, from, below int64, p []byte) (*chunk, error) {
 		}
 		ch.next = b.NextOffset()
 		ch.records += int(b.Count)
+		ch.batches++
 		end += b.Size()
 	}
 	if end == 0 {

@@ -191,7 +191,7 @@ func (r *Reader) fill() error {
 	if err != nil || ch == nil {
 		return err
 	}
-	s.m.Work(machine.Work{Received: ch.records})
+	s.m.Work(machine.Work{Received: ch.records, Batches: ch.batches})
 	r.records = reader{it: r.records.it, chunk: ch}
 	return nil
 }

@@ -147,7 +147,7 @@ func (s *Stream) take() error {
 	}
 	g.mu.Unlock()
 	s.reader.chunk = ch
-	g.m.Work(machine.Work{Received: ch.records, Copied: int64(len(ch.rest))})
+	g.m.Work(machine.Work{Received: ch.records, Batches: ch.batches, Copied: int64(len(ch.rest))})
 	return nil
 }
 

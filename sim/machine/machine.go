@@ -123,6 +123,7 @@ type Work struct {
 	Sent     int   // records that a producer took and encoded
 	Records  int   // records that a server looked at
 	Received int   // records that a consumer decoded and handed over
+	Batches  int   // batches that they were in, each checked by itself
 	Copied   int64 // bytes moved by the CPU
 	Summed   int64 // bytes checksummed
 	Syscalls int   // system calls

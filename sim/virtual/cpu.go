@@ -14,6 +14,7 @@ type CPU struct {
 	Send    time.Duration // per record that a producer takes and encodes
 	Record  time.Duration // per record that a server looks at
 	Receive time.Duration // per record that a consumer decodes and hands over
+	Batch   time.Duration // per batch that a consumer checks, beside its records and bytes
 	Syscall time.Duration // per system call
 	Copy    int64         // bytes copied per second
 	Sum     int64         // bytes checksummed per second
@@ -32,7 +33,7 @@ func (c *QueueCosts) cost(q *machine.QueueWork) time.Duration {
 
 // cost is the time of one core for the work.
 func (c *CPU) cost(w machine.Work) time.Duration {
-	d := time.Duration(w.Requests)*c.Request + time.Duration(w.Sent)*c.Send + time.Duration(w.Records)*c.Record + time.Duration(w.Received)*c.Receive + time.Duration(w.Syscalls)*c.Syscall
+	d := time.Duration(w.Requests)*c.Request + time.Duration(w.Sent)*c.Send + time.Duration(w.Records)*c.Record + time.Duration(w.Received)*c.Receive + time.Duration(w.Batches)*c.Batch + time.Duration(w.Syscalls)*c.Syscall
 	d += c.Queue.cost(&w.Queue)
 	if c.Copy > 0 {
 		d += time.Duration(w.Copied * int64(time.Second) / c.Copy)

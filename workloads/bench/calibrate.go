@@ -342,7 +342,72 @@ func (k *Calibration) paths() error {
 	if err := k.record(); err != nil {
 		return err
 	}
+	if err := k.batch(); err != nil {
+		return err
+	}
 	return k.note("cpu.receive", "CPU time of a consumer that reads what is there, without that of requests, copies, checksums and system calls", nanoseconds, received)
+}
+
+// batch measures what a batch costs a consumer beside its records and its checksum.
+func (k *Calibration) batch() error {
+	const many = 500
+	values := (&drive{cell: visitsCell()}).values(0)
+	var b record.Builder
+	var single []byte
+	for i := range many {
+		b.Reset(record.None)
+		b.Add(int64(i), nil, values[i%len(values)], nil)
+		data, err := b.Finish()
+		if err != nil {
+			return err
+		}
+		single = append(single, data...)
+	}
+	b.Reset(record.None)
+	for i := range many {
+		b.Add(int64(i), nil, values[i%len(values)], nil)
+	}
+	together, err := b.Finish()
+	if err != nil {
+		return err
+	}
+	var it record.Iterator
+	walk := func(data []byte) (float64, error) {
+		ns, err := costs(func() error {
+			for rest := data; len(rest) > 0; { // when it comes
+				batch, after, err := record.Next(rest)
+				if err == nil {
+					err = batch.Check()
+				}
+				if err != nil {
+					return err
+				}
+				rest = after
+			}
+			for rest := data; len(rest) > 0; { // when it is handed over
+				batch, after, err := record.Next(rest)
+				if err != nil {
+					return err
+				}
+				for it.Reset(batch); it.Next(); {
+				}
+				if it.Err() != nil {
+					return it.Err()
+				}
+				rest = after
+			}
+			return nil
+		})
+		return ns - float64(len(data))*1e9/k.spent["cpu.sum"], err
+	}
+	return k.take("cpu.batch", "a consumer's two walks over 500 batches of one record, less those over one batch of 500, each without its checksums", nanoseconds, func() (float64, error) {
+		apart, err := walk(single)
+		if err != nil {
+			return 0, err
+		}
+		whole, err := walk(together)
+		return max(0, apart-whole) / many, err
+	})
 }
 
 // record measures how a server looks at a record.

@@ -33,6 +33,7 @@ type Profile struct {
 		Send    quantity.Durations  `yaml:"send"`    // per record that a producer takes and encodes
 		Record  quantity.Durations  `yaml:"record"`  // per record that a server looks at
 		Receive quantity.Durations  `yaml:"receive"` // per record that a consumer decodes and hands over
+		Batch   quantity.Durations  `yaml:"batch"`   // per batch that a consumer checks, beside its records and bytes
 		Syscall quantity.Durations  `yaml:"syscall"` // per system call
 		Copy    quantity.Bandwidths `yaml:"copy"`    // bytes copied
 		Sum     quantity.Bandwidths `yaml:"sum"`     // bytes checksummed
@@ -173,7 +174,7 @@ func (p *Profile) Validate() error {
 		of     quantity.Durations
 		ranged bool
 	}{
-		{"cpu.request", p.CPU.Request, false}, {"cpu.send", p.CPU.Send, false}, {"cpu.record", p.CPU.Record, false}, {"cpu.receive", p.CPU.Receive, false}, {"cpu.syscall", p.CPU.Syscall, false}, {"disk.seek", p.Disk.Seek, false}, {"disk.flush", p.Disk.Flush, false},
+		{"cpu.request", p.CPU.Request, false}, {"cpu.send", p.CPU.Send, false}, {"cpu.record", p.CPU.Record, false}, {"cpu.receive", p.CPU.Receive, false}, {"cpu.batch", p.CPU.Batch, false}, {"cpu.syscall", p.CPU.Syscall, false}, {"disk.seek", p.Disk.Seek, false}, {"disk.flush", p.Disk.Flush, false},
 		{"network.packet", p.Network.Packet, false}, {"network.latency", p.Network.Latency, true},
 	} {
 		if err := f.of.Within("0s", "1m"); err != nil {
@@ -224,7 +225,7 @@ func (p *Profile) Validate() error {
 func (p *Profile) Hardware() virtual.Config {
 	return virtual.Config{
 		CPU: virtual.CPU{
-			Cores: p.CPU.Cores, Request: p.CPU.Request.V().D(), Send: p.CPU.Send.V().D(), Record: p.CPU.Record.V().D(), Receive: p.CPU.Receive.V().D(), Syscall: p.CPU.Syscall.V().D(),
+			Cores: p.CPU.Cores, Request: p.CPU.Request.V().D(), Send: p.CPU.Send.V().D(), Record: p.CPU.Record.V().D(), Receive: p.CPU.Receive.V().D(), Batch: p.CPU.Batch.V().D(), Syscall: p.CPU.Syscall.V().D(),
 			Copy: int64(p.CPU.Copy.V()), Sum: int64(p.CPU.Sum.V()),
 			Pack: p.CPU.Compress.numbered(), Inflate: p.CPU.Decompress.numbered(), Queue: p.queue(),
 		},
