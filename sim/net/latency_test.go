@@ -41,22 +41,27 @@ func TestBandwidthAndQueueing(t *testing.T) {
 		if !narrow {
 			cfg.Bandwidth = 1_000_000
 		}
-		p := newPair(t, 1, cfg)
-		if narrow {
-			p.n.Slow("client", "server", net.Rule{Bandwidth: 1_000_000})
+		latest := time.Duration(0)
+		for seed := range uint64(8) {
+			p := newPair(t, seed, cfg)
+			if narrow {
+				p.n.Slow("client", "server", net.Rule{Bandwidth: 1_000_000})
+			}
+			var at []time.Duration
+			p.serve(func(c stdnet.Conn) { io.ReadAll(c); at = append(at, p.w.Now()) })
+			for range 2 {
+				p.dial(func(c stdnet.Conn) {
+					p.sleep(100*ms - p.w.Now())
+					c.Write(make([]byte, 500_000))
+					c.Close()
+				})
+			}
+			p.finish(t)
+			require.InDelta(t, 1.101, at[1].Seconds(), 0.002, "a MB at 1 MB/s, from 100 ms on")
+			require.Greater(t, at[0], 600*ms, "nobody is faster than alone")
+			latest = max(latest, at[0])
 		}
-		var at []time.Duration
-		p.serve(func(c stdnet.Conn) { io.ReadAll(c); at = append(at, p.w.Now()) })
-		for range 2 {
-			p.dial(func(c stdnet.Conn) {
-				p.sleep(100*ms - p.w.Now())
-				c.Write(make([]byte, 500_000))
-				c.Close()
-			})
-		}
-		p.finish(t)
-		require.InDelta(t, 1.101, at[1].Seconds(), 0.002, "a MB at 1 MB/s, from 100 ms on")
-		require.Greater(t, at[0], 650*ms, "they share the bandwidth: in what order their segments come is up to the scheduler")
+		require.Greater(t, latest, 900*ms, "they share the bandwidth, where the scheduler lets them take turns")
 	}
 }
 
