@@ -10,7 +10,7 @@ import (
 
 // deliveredWithin is how long a producer may need to deliver a record when nothing disturbs, from the end of the last disturbance or from when it was sent. It covers the end of a dead broker's
 // session, an election, and the producer's own pauses.
-const deliveredWithin = 10 * time.Second
+const deliveredWithin = 20 * time.Second
 
 // gaveUp judges a record that its producer gave up because its delivery time-out was over.
 func (l *Liveness) gaveUp(e *history.Event, r *record) {
