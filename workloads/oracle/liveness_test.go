@@ -127,7 +127,7 @@ func TestLivenessOfRecordsThatAreGivenUp(t *testing.T) {
 	silent(t, livenessOf(small), expand(upAndRead+"sent 0/1 t; +20s; failed 0/1 delivery timed out"))
 	for _, c := range []string{
 		"sent 0/1 t; +19s; failed 0/1 delivery timed out",                             // its time-out is short
-		"fault 1 x; sent 0/1 t; +1h; failed 0/1 delivery timed out",                  // something disturbs
+		"fault 1 x; sent 0/1 t; +1h; failed 0/1 delivery timed out",                   // something disturbs
 		"fault 1 x; sent 0/1 t; +1h; healed 1 x; +19s; failed 0/1 delivery timed out", // or has
 		"sent 0/1 t; +20s; failed 0/1 record too large",
 		"coord znode.deleted /brokers/topics/t; sent 0/1 t; +20s; failed 0/1 delivery timed out",

@@ -108,7 +108,8 @@ func (r *run) empanel() {
 	var c *oracle.Cluster
 	if slices.ContainsFunc(p.Topics, func(t oracle.Topic) bool { return t.Replicas > 1 }) {
 		c = oracle.NewCluster(p)
-		r.jury = append(r.jury, oracle.NewAgreement(c, disks), oracle.NewWatermarks(c), oracle.NewUncommitted(c), oracle.NewAcknowledged(c, disks), oracle.NewEpochs(c), oracle.NewSteadiness(c), oracle.NewSolitude(c), oracle.NewQuorum(c))
+		q := oracle.NewQuorum(c)
+		r.jury = append(r.jury, oracle.NewAgreement(c, disks), oracle.NewWatermarks(c), oracle.NewUncommitted(c), oracle.NewAcknowledged(c, disks), oracle.NewEpochs(c), oracle.NewSteadiness(c), oracle.NewSolitude(c), q, oracle.NewLaggards(q))
 	}
 	if slices.ContainsFunc(p.Topics, func(t oracle.Topic) bool { return t.Compact }) {
 		r.jury = append(r.jury, oracle.NewCompaction(c, disks))
