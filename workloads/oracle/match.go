@@ -16,7 +16,8 @@ import (
 // When a leader begins in a clean election: its log has every batch that was below a HW before (DUR). And the registry names no leader that was neither in sync nor eligible, unless the topic
 // allows that.
 //
-// When a follower joins the in-sync replicas: its log has every batch that was below a HW before (MATCH), for it may be elected from then on.
+// When a follower joins the in-sync replicas, by whoever's decision: its log has every batch that was below a HW before (MATCH), for it may be elected from then on. Retention may have taken those at its start; that it was begun anew there
+// does not excuse more than what no other copy has either.
 //
 // At the end, on every replica whose log is open: batches at the same offset with the same leader epoch are the same; and below the HW of the leader all logs are the
 // same, and have what was ever committed, as far as their retention left it.

@@ -67,7 +67,7 @@ func (r *run) promise() *oracle.Promise {
 		p.Topics = append(p.Topics, oracle.Topic{
 			Name: t.Topics[i].Name, Partitions: int32(t.Topics[i].Partitions.V()), SegmentBytes: c.SegmentBytes,
 			RetentionTime: c.RetentionTime, RetentionBytes: c.RetentionBytes,
-			Replicas: int(t.Topics[i].Replicas.V()), MinISR: int(t.Topics[i].MinISR.V()), Unclean: t.Topics[i].Unclean.V() == "yes", Compact: c.Compact,
+			Replicas: int(t.Topics[i].Replicas.V()), MinISR: int(t.Topics[i].MinISR.V()), Unclean: t.Topics[i].Unclean.V() == "yes", Compact: c.Compact, TombstoneRetention: c.DeleteRetention,
 		})
 	}
 	if slices.ContainsFunc(p.Groups, func(g oracle.Group) bool { return g.Coordinated }) {
