@@ -84,6 +84,28 @@ func TestGaugesFindTheirRecords(t *testing.T) {
 	require.Error(t, g.walk(g.single[:len(g.single)-1]))
 }
 
+// Each run is told the speed; what costs nothing by the profile tells nothing of it.
+func TestSpeedIsAShareOfWhatTheProfileSays(t *testing.T) {
+	if _, ok := cpuClock(); !ok {
+		t.Skip("no CPU clock")
+	}
+	p, err := LoadProfile("virtio-2026")
+	require.NoError(t, err)
+	s, err := NewSpeedometer(p, false)
+	require.NoError(t, err)
+	defer s.Close()
+	arm := s.Beside(func(*Cell, uint64, func() bool) (*Result, error) { return &Result{}, nil })
+	r, err := arm(nil, 1, nil)
+	require.NoError(t, err)
+	require.Positive(t, r.Speed)
+	for i := range s.gauged {
+		s.gauged[i] = gauged{func() error { time.Sleep(time.Microsecond); return nil }, 0}
+	}
+	free, err := s.speed()
+	require.NoError(t, err)
+	require.Equal(t, 1.0, free, "where nothing costs anything")
+}
+
 // The costs of the queue are found again in runs that are made of them; a step that seems to give time back costs next to nothing.
 func TestQueueCostsAreSolvedFor(t *testing.T) {
 	cost := map[string]float64{"frame": 4000, "answer": 9000, "arrive": 2500, "send": 300, "receive": 250, "serve": 3000, "tell": 8000, "push": 2000, "take": 700, "pass": 150}
