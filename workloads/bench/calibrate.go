@@ -171,8 +171,11 @@ func cpuTime() time.Duration {
 }
 
 // costs is how much CPU time in nanoseconds one call takes.
-func costs(slice time.Duration, fn func() error) (float64, error) {
-	begin, calls := cpuTime(), 0
+func costs(slice time.Duration, fn func() error) (float64, error) { return takes(slice, cpuTime, fn) }
+
+// takes is how many nanoseconds of a clock one call takes.
+func takes(slice time.Duration, clock func() time.Duration, fn func() error) (float64, error) {
+	begin, calls := clock(), 0
 	for until := time.Now().Add(slice); time.Now().Before(until); {
 		for range 16 {
 			if err := fn(); err != nil {
@@ -181,7 +184,7 @@ func costs(slice time.Duration, fn func() error) (float64, error) {
 			calls++
 		}
 	}
-	return float64(cpuTime()-begin) / float64(calls), nil
+	return float64(clock()-begin) / float64(calls), nil
 }
 
 // pass sends a message over a connection and takes it out at its other end.

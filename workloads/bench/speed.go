@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Speedometer tells how fast this machine's processor is now, beside what a profile says of it: machines that others use too, virtual ones above all, are not as fast at one moment as at another.
+// Speedometer tells how fast this machine's processor is now, beside what a profile says of it: machines that others use too, virtual ones above all, are not as fast at one moment as at another. It
+// goes by the wall clock, as throughput does, so that a processor that works for others half of the time is half as fast.
 type Speedometer struct {
 	g      *gauges
 	cpus   cpus
@@ -65,8 +66,10 @@ func (s *Speedometer) Beside(arm Arm) Arm {
 func (s *Speedometer) speed() (float64, error) {
 	defer s.cpus.pinClients()()
 	log, n := 0.0, 0
+	begin := time.Now()
+	clock := func() time.Duration { return time.Since(begin) }
 	for _, g := range s.gauged {
-		ns, err := costs(speedSlice, g.run)
+		ns, err := takes(speedSlice, clock, g.run)
 		if err != nil {
 			return 0, err
 		}
