@@ -102,7 +102,7 @@ func topicMetadata(t *topic, live []liveBroker) kmsg.MetadataResponseTopic {
 	return mt
 }
 
-// autoCreate makes the topics that are asked for and missing. What fails is told as an unknown topic.
+// autoCreate makes the topics that are asked for and missing, with the default numbers of partitions and replicas. What fails, as while there are too few brokers, is told as an unknown topic: the client asks again.
 func (b *Broker) autoCreate(req *kmsg.MetadataRequest) {
 	until := b.m.Uptime() + autoCreateWait
 	for i := range req.Topics {
@@ -114,7 +114,7 @@ func (b *Broker) autoCreate(req *kmsg.MetadataRequest) {
 		known := b.topics[*rt.Topic] != nil
 		b.mu.Unlock()
 		if !known {
-			b.createTopic(newTopic{name: strings.Clone(*rt.Topic), partitions: b.cfg.Partitions}, until)
+			b.createTopic(newTopic{name: strings.Clone(*rt.Topic), partitions: b.cfg.Partitions, copies: b.cfg.Replicas}, until)
 		}
 	}
 }

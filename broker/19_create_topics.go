@@ -118,12 +118,16 @@ func (b *Broker) checkNewTopic(rt *kmsg.CreateTopicsRequestTopic) (t newTopic, _
 		t.copies = int(rt.ReplicationFactor)
 	}
 	b.mu.Lock()
-	live := len(b.liveLocked())
-	b.mu.Unlock()
-	if t.copies > live {
-		return t, refuse(codeInvalidReplicationFactor, "replication factor %d: %d brokers are registered", t.copies, live)
+	defer b.mu.Unlock()
+	return t, tooFew(t.copies, b.liveLocked())
+}
+
+// tooFew refuses a topic that would have fewer replicas for ever than it should.
+func tooFew(copies int, live []liveBroker) *refusal {
+	if copies > len(live) {
+		return refuse(codeInvalidReplicationFactor, "replication factor %d: %d brokers are registered", copies, len(live))
 	}
-	return t, nil
+	return nil
 }
 
 // readAssignment reads which broker gets which partition.
@@ -164,10 +168,14 @@ func (b *Broker) createTopic(t newTopic, until time.Duration) (topicID, *refusal
 	replicas := t.replicas
 	live := b.liveLocked()
 	if replicas == nil {
+		if refused := tooFew(t.copies, live); refused != nil {
+			b.mu.Unlock()
+			return id, refused
+		}
 		first := b.rng.IntN(len(live))
 		for p := range int(t.partitions) {
 			var r []int32
-			for i := range min(max(t.copies, 1), len(live)) {
+			for i := range t.copies {
 				r = append(r, live[(first+p+i)%len(live)].id)
 			}
 			replicas = append(replicas, r)

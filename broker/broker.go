@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"faultline/broker/log"
+	"faultline/broker/wire"
 	"faultline/sim/machine"
 )
 
@@ -28,7 +29,8 @@ type Broker struct {
 	self     brokerNode
 	rng      *rand.Rand // topic ids and where their partitions start; guarded by mu
 
-	waits waits
+	waits  waits
+	frames wire.Spare // shared by all connections
 
 	mu      machine.Mutex
 	changed machine.Cond // anything below

@@ -112,7 +112,7 @@ func (c *conn) requests() error {
 		if c.b.m.Failpoint("fault/broker/idle") { // the connection ends between requests
 			return errMisfortune
 		}
-		frame, err := wire.ReadFrame(c.r, c.frame, wire.MinRequest, c.b.cfg.MaxRequestBytes)
+		frame, err := c.b.frames.Read(c.r, c.frame, wire.MinRequest, c.b.cfg.MaxRequestBytes)
 		c.frame = frame
 		if err != nil {
 			if c.b.isStopping() {
@@ -126,6 +126,7 @@ func (c *conn) requests() error {
 		if err := c.handle(frame); err != nil {
 			return err
 		}
+		c.frame = c.b.frames.Keep(frame)
 		if cap(c.out) > 4<<20 {
 			c.out = nil
 		}

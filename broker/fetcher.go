@@ -151,7 +151,7 @@ func (f *fetcher) fetch(epoch int64, ready []*following) error {
 	b.mu.Unlock()
 	if conn == nil {
 		var err error
-		conn, err = client.Dial(b.m, f.addr, client.Config{ClientID: fmt.Sprintf("replica-%d", b.cfg.ID), Serial: true, Transient: true, DialTimeout: b.cfg.ReplicaLag, RequestTimeout: b.cfg.ReplicaLag})
+		conn, err = client.Dial(b.m, f.addr, client.Config{ClientID: fmt.Sprintf("replica-%d", b.cfg.ID), Serial: true, Transient: true, Spare: &b.frames, DialTimeout: b.cfg.ReplicaLag, RequestTimeout: b.cfg.ReplicaLag})
 		if err != nil {
 			return err
 		}

@@ -234,7 +234,7 @@ func TestFullDiskRefusesAndRecovers(t *testing.T) {
 func TestAutoCreate(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		x := newWorld(t, 10)
-		x.config = func(c *broker.Config) { c.AutoCreateTopics, c.Partitions = on, 3 }
+		x.config = func(c *broker.Config) { c.AutoCreateTopics, c.Partitions, c.Replicas = on, 3, 2 }
 		x.start(1)
 		x.on("app", func(p *program) {
 			conn, err := p.cluster.Any()
@@ -250,9 +250,15 @@ func TestAutoCreate(t *testing.T) {
 				return resp.(*kmsg.MetadataResponse).Topics[0]
 			}
 			require.Equal(t, kerr.UnknownTopicOrPartition.Code, ask(false).ErrorCode)
+			require.Equal(t, kerr.UnknownTopicOrPartition.Code, ask(true).ErrorCode, "one broker cannot keep two replicas: it is made when there are two")
+			x.boot(2)
+			p.m.Sleep(2 * time.Second)
 			if got := ask(true); on {
 				require.Zero(t, got.ErrorCode)
 				require.Len(t, got.Partitions, 3)
+				for _, part := range got.Partitions {
+					require.Len(t, part.Replicas, 2)
+				}
 			} else {
 				require.Equal(t, kerr.UnknownTopicOrPartition.Code, got.ErrorCode)
 			}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"faultline/broker/wire"
 	"faultline/sim/machine"
 )
 
@@ -69,6 +70,9 @@ type entry struct {
 // NewCluster starts from the bootstrap addresses ("host:port"). It contacts nobody yet.
 func NewCluster(m machine.Machine, bootstrap []string, cfg Config) *Cluster {
 	mu := m.NewMutex("client.cluster")
+	if cfg.Spare == nil {
+		cfg.Spare = &wire.Spare{}
+	}
 	return &Cluster{
 		m: m, cfg: cfg.withDefaults(), bootstrap: bootstrap,
 		mu: mu, changed: m.NewCond("client.cluster.changed", mu),

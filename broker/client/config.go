@@ -3,6 +3,8 @@ package client
 import (
 	"time"
 
+	"faultline/broker/wire"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -26,6 +28,9 @@ type Config struct {
 	// Serial: one request is under way at a time. Who waits for the answer reads it, which spares a task and its wake-up; that the broker closed the connection shows with the next request only. The
 	// answer to a fetch is valid until the next request starts, for then its memory is used again; that of its record batches is not, unless Transient says so.
 	Serial, Transient bool
+
+	// Spare is where large requests, and large answers to transient connections, get their memory from while they need it. Default: each connection has its own; those of a cluster share.
+	Spare *wire.Spare
 
 	Tap Tap // sees every request when it is over; nil: nobody
 }

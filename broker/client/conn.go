@@ -28,6 +28,7 @@ type Conn struct {
 	// writing is held while a request is encoded and written, so it is never taken under mu.
 	writing     machine.Mutex
 	out         []byte        // the frame being written
+	wrote       int           // bytes of the one before it
 	correlation int32         // of the next request
 	writeBy     time.Duration // uptime of the write deadline that is set
 
@@ -39,11 +40,11 @@ type Conn struct {
 	versions []versions         // what the broker speaks, by key; nil until it said so
 	fetched  kmsg.FetchResponse // of a serial connection, the latest
 
-	// Who reads has these. A frame that is kept costs its own bytes only; of frames that are not kept the latest stays whole while another one comes.
-	in    *bufio.Reader
-	head  []byte // room for a length
-	buf   []byte // for the next frame
-	other []byte // of a transient connection
+	// Who reads has these. A frame that is kept costs its own bytes only.
+	in     *bufio.Reader
+	head   []byte // room for a length
+	buf    []byte // for the next frame
+	latest []byte // of a transient connection: the frame that the answer refers to, until the next request starts
 }
 
 // Dial connects to a broker ("host:port") and asks it for the versions that it speaks. Its errors are ErrNotSent.
@@ -115,6 +116,12 @@ func (c *Conn) start(req kmsg.Request, timeout time.Duration, pickVersion bool) 
 	correlation := c.correlation
 	if refused == nil {
 		c.correlation = (c.correlation + 1) & 0x7fffffff
+		if c.cfg.Transient {
+			c.buf, c.latest = c.cfg.Spare.Keep(c.latest), nil
+		}
+		if c.wrote > cap(c.out) {
+			c.out = c.cfg.Spare.Take(c.wrote)
+		}
 		c.out = wire.AppendRequest(c.out[:0], correlation, c.cfg.ClientID, req)
 		c.m.Work(machine.Work{Requests: 1, Copied: int64(len(c.out)), Syscalls: 1})
 		c.extendWriteDeadline()
@@ -146,9 +153,10 @@ func (c *Conn) start(req kmsg.Request, timeout time.Duration, pickVersion bool) 
 	if err == nil && n < len(c.out) {
 		err = errMisfortune
 	}
-	if cap(c.out) > 4<<20 {
+	if c.wrote = len(c.out); cap(c.out) > 4<<20 {
 		c.out = nil
 	}
+	c.out = c.cfg.Spare.Keep(c.out)
 	if err == nil && !p.silent {
 		return p
 	}
@@ -198,7 +206,7 @@ func (c *Conn) read() {
 
 // frame reads the next one. Its memory is the connection's until it is answered.
 func (c *Conn) frame() ([]byte, error) {
-	frame, err := wire.ReadFrame(c.in, c.buf, 4, c.cfg.MaxResponseBytes)
+	frame, err := c.cfg.Spare.Read(c.in, c.buf, 4, c.cfg.MaxResponseBytes)
 	if err == io.EOF {
 		err = fmt.Errorf("closed by the broker: %w", machine.ErrConnReset)
 	}
@@ -222,7 +230,7 @@ func (c *Conn) answerLocked(frame []byte) error {
 	case kept:
 		c.buf = c.head // a frame that has room there has nothing to refer to
 	case c.cfg.Transient:
-		c.buf, c.other = c.other, frame
+		c.buf, c.latest = nil, frame
 	default:
 		c.buf = frame
 	}

@@ -30,34 +30,22 @@ func plainFetch(req *kmsg.FetchRequest, topics []kmsg.FetchRequestTopic, body []
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = r.int32(), r.int32(), r.int32()
 	req.IsolationLevel = int8(r.byte())
 	req.SessionID, req.SessionEpoch = r.int32(), r.int32()
-	for range r.length(18) {
-		topics = more(topics)
-		t := &topics[len(topics)-1]
-		*t = kmsg.FetchRequestTopic{TopicID: r.uuid(), Partitions: t.Partitions[:0]}
-		for range r.length(32) {
-			t.Partitions = more(t.Partitions)
-			p := &t.Partitions[len(t.Partitions)-1]
-			*p = kmsg.NewFetchRequestTopicPartition()
-			p.Partition, p.CurrentLeaderEpoch, p.FetchOffset = r.int32(), r.int32(), r.int64()
-			p.LastFetchedEpoch, p.LogStartOffset, p.PartitionMaxBytes = r.int32(), r.int64(), r.int32()
-			r.untagged()
-		}
+	req.Topics = lists(&r, topics, 32, func(t *kmsg.FetchRequestTopic) *[]kmsg.FetchRequestTopicPartition {
+		*t = kmsg.FetchRequestTopic{TopicID: r.uuid(), Partitions: t.Partitions}
+		return &t.Partitions
+	}, func(p *kmsg.FetchRequestTopicPartition) {
+		*p = kmsg.NewFetchRequestTopicPartition()
+		p.Partition, p.CurrentLeaderEpoch, p.FetchOffset = r.int32(), r.int32(), r.int64()
+		p.LastFetchedEpoch, p.LogStartOffset, p.PartitionMaxBytes = r.int32(), r.int64(), r.int32()
 		r.untagged()
-	}
-	req.Topics = topics
+	})
 	if r.length(1) > 0 {
 		return false // topics that a session forgets
 	}
 	if r.byte() != 1 {
 		return false // a rack
 	}
-	for range r.byte() {
-		if tag, size := r.byte(), r.byte(); tag != 1 || size != 13 {
-			return false
-		}
-		req.ReplicaState.ID, req.ReplicaState.Epoch = r.int32(), r.int64()
-		r.untagged()
-	}
+	r.tagged(1, &req.ReplicaState.ID, &req.ReplicaState.Epoch)
 	return r.done()
 }
 
@@ -78,38 +66,41 @@ func plainFetched(resp *kmsg.FetchResponse, topics []kmsg.FetchResponseTopic, bo
 	r := reader{b: body}
 	resp.Default()
 	resp.ThrottleMillis, resp.ErrorCode, resp.SessionID = r.int32(), r.int16(), r.int32()
+	resp.Topics = lists(&r, topics, 37, func(t *kmsg.FetchResponseTopic) *[]kmsg.FetchResponseTopicPartition {
+		*t = kmsg.FetchResponseTopic{TopicID: r.uuid(), Partitions: t.Partitions}
+		return &t.Partitions
+	}, func(p *kmsg.FetchResponseTopicPartition) {
+		*p = kmsg.NewFetchResponseTopicPartition()
+		p.Partition, p.ErrorCode = r.int32(), r.int16()
+		p.HighWatermark, p.LastStableOffset, p.LogStartOffset = r.int64(), r.int64(), r.int64()
+		switch r.byte() { // aborted transactions
+		case 0: // null
+		case 1:
+			p.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
+		default:
+			r.stop()
+		}
+		p.PreferredReadReplica = r.int32()
+		p.RecordBatches = r.bytes()
+		r.tagged(0, &p.DivergingEpoch.Epoch, &p.DivergingEpoch.EndOffset)
+	})
+	r.untagged()
+	return r.done()
+}
+
+// lists takes topics off a message, each a uuid and its partitions, into the memory of a list. A partition has at least so many bytes.
+func lists[T, P any](r *reader, topics []T, least int, topic func(*T) *[]P, partition func(*P)) []T {
 	for range r.length(18) {
 		topics = more(topics)
-		t := &topics[len(topics)-1]
-		*t = kmsg.FetchResponseTopic{TopicID: r.uuid(), Partitions: t.Partitions[:0]}
-		for range r.length(37) {
-			t.Partitions = more(t.Partitions)
-			p := &t.Partitions[len(t.Partitions)-1]
-			*p = kmsg.NewFetchResponseTopicPartition()
-			p.Partition, p.ErrorCode = r.int32(), r.int16()
-			p.HighWatermark, p.LastStableOffset, p.LogStartOffset = r.int64(), r.int64(), r.int64()
-			switch r.byte() { // aborted transactions
-			case 0: // null
-			case 1:
-				p.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
-			default:
-				return false
-			}
-			p.PreferredReadReplica = r.int32()
-			p.RecordBatches = r.bytes()
-			for range r.byte() {
-				if tag, size := r.byte(), r.byte(); tag != 0 || size != 13 {
-					return false
-				}
-				p.DivergingEpoch.Epoch, p.DivergingEpoch.EndOffset = r.int32(), r.int64()
-				r.untagged()
-			}
+		list := topic(&topics[len(topics)-1])
+		*list = (*list)[:0]
+		for range r.length(least) {
+			*list = more(*list)
+			partition(&(*list)[len(*list)-1])
 		}
 		r.untagged()
 	}
-	resp.Topics = topics
-	r.untagged()
-	return r.done()
+	return topics
 }
 
 // more makes a list longer by one, the last element being what the memory held before.
@@ -126,9 +117,11 @@ type reader struct {
 	strange bool
 }
 
+func (r *reader) stop() { r.b, r.strange = nil, true }
+
 func (r *reader) take(n int) []byte {
 	if n > len(r.b) {
-		r.b, r.strange = nil, true
+		r.stop()
 		return zeros[:n]
 	}
 	p := r.b[:n]
@@ -148,11 +141,23 @@ func (r *reader) uuid() [16]byte { return [16]byte(r.take(16)) }
 // untagged takes a section of tags that has none.
 func (r *reader) untagged() { r.strange = r.byte() != 0 || r.strange }
 
+// tagged takes a section of tags that has none, or the one whose value is two numbers.
+func (r *reader) tagged(tag byte, a *int32, b *int64) {
+	for range r.byte() {
+		if r.byte() != tag || r.byte() != 13 {
+			r.stop()
+			return
+		}
+		*a, *b = r.int32(), r.int64()
+		r.untagged()
+	}
+}
+
 // length takes that of a list whose elements have at least so many bytes.
 func (r *reader) length(least int) int {
 	n, rest, ok := uvarint(r.b)
 	if !ok || n == 0 || int64(n-1)*int64(least) > int64(len(rest)) {
-		r.b, r.strange = nil, true
+		r.stop()
 		return 0
 	}
 	r.b = rest
@@ -164,7 +169,7 @@ func (r *reader) bytes() []byte {
 	n, rest, ok := uvarint(r.b)
 	switch {
 	case !ok || int64(n) > int64(len(rest))+1:
-		r.b, r.strange = nil, true
+		r.stop()
 		return nil
 	case n == 0:
 		r.b = rest

@@ -36,7 +36,8 @@ every figure; SUITE.bench.txt, the same for benchstat; and SUITE.json, of which 
 Without a suite, list suites and profiles.
 
 With --real the same servers and clients run on this machine, and the prediction of the profile is put beside what was measured; "faultline calibrate" makes the
-profile of this machine. With --against the same load is put on a system that runs already.`,
+profile of this machine. Before and after each run it is measured how fast the processor is at that moment; when that is more than a tenth off what the profile says, the report warns, for the
+prediction is of another moment. With --against the same load is put on a system that runs already.`,
 		Example: `  faultline bench producer-batch --out out/bench
   faultline bench producer-batch --real --profile ./this-machine.yaml
   faultline bench producer-batch --real --against kafka://127.0.0.1:9092`,

@@ -86,7 +86,16 @@ func (f *realFlags) run(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []u
 	host := onThisMachine(f.unpin, f.dir)
 	stop, release := onInterrupt()
 	defer release()
-	found, err := f.measure(full, host.Measure, seeds, stop, json, "measured")
+	arm := bench.Arm(host.Measure)
+	if f.real {
+		speed, err := bench.NewSpeedometer(p, !f.unpin)
+		if err != nil {
+			return err
+		}
+		defer speed.Close()
+		arm = speed.Beside(arm)
+	}
+	found, err := f.measure(full, arm, seeds, stop, json, "measured")
 	cut := errors.Is(err, bench.ErrStopped)
 	if err != nil && !cut {
 		return err
@@ -138,6 +147,7 @@ func (f *realFlags) run(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []u
 			if err := printComparison(w, s, compared); err != nil {
 				return err
 			}
+			fmt.Fprintln(w, measured.SpeedNote(runs[0], runs[1]))
 		}
 	}
 	if len(compared) > 0 {
@@ -194,22 +204,32 @@ type prediction struct {
 	Low       float64 `json:"measured_low"`
 	High      float64 `json:"measured_high"`
 	Error     float64 `json:"error"` // of the prediction, as a share of what was measured
+	// How fast the processor was, as a share of what the profile says; the prediction times that, and its error. Not of latencies.
+	Speed       float64 `json:"speed,omitempty"`
+	Scaled      float64 `json:"predicted_at_speed,omitempty"`
+	ScaledError float64 `json:"error_at_speed,omitempty"`
 }
 
 func predictionOf(s *bench.Suite, c *measured.Beside) prediction {
-	return prediction{s.Name, c.Series, c.Value, c.Metric, measured.Unit(c.Metric), c.Other, c.Ours.Median, c.Ours.Low, c.Ours.High, c.Error}
+	return prediction{s.Name, c.Series, c.Value, c.Metric, measured.Unit(c.Metric), c.Other, c.Ours.Median, c.Ours.Low, c.Ours.High, c.Error, c.Speed, c.Scaled, c.ScaledError}
 }
 
 func printComparison(w io.Writer, s *bench.Suite, all []measured.Beside) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(tw, "series\t%s\tquantity\tpredicted\tmeasured\tlow\thigh\terror\t\n", s.Sweep.Label)
+	fmt.Fprintf(tw, "series\t%s\tquantity\tpredicted\tmeasured\tlow\thigh\terror\tspeed\tat speed\terror\t\n", s.Sweep.Label)
 	for i := range all {
 		c := &all[i]
 		fmt.Fprintf(tw, "%s\t%s\t%s %s\t", c.Series, c.Value, c.Metric, measured.Unit(c.Metric))
 		for _, v := range []float64{c.Other, c.Ours.Median, c.Ours.Low, c.Ours.High} {
 			fmt.Fprintf(tw, "%s\t", humanize.Comma(int64(math.Round(v))))
 		}
-		fmt.Fprintf(tw, "%+.0f%%\t\n", 100*c.Error)
+		fmt.Fprintf(tw, "%+.0f%%\t", 100*c.Error)
+		if c.Speed > 0 {
+			fmt.Fprintf(tw, "%.2f\t%s\t%+.0f%%", c.Speed, humanize.Comma(int64(math.Round(c.Scaled))), 100*c.ScaledError)
+		} else {
+			fmt.Fprint(tw, "\t\t")
+		}
+		fmt.Fprintln(tw, "\t")
 	}
 	if err := tw.Flush(); err != nil {
 		return err

@@ -23,7 +23,7 @@ func calibrateCommand() *cobra.Command {
 		Use:   "calibrate",
 		Short: "Measure what this machine costs and write its hardware profile",
 		Long: `Measure what this machine costs and write its hardware profile, in less than a minute: system calls, copies, checksums, compression, what requests and records
-cost the clients, the disk, the loopback interface. Each figure is measured by itself and comes with its spread. "bench --profile ./this-machine.yaml" predicts with
+cost the clients, the disk, the loopback interface. Each figure is measured by itself, once in each of several rounds, and comes with its spread over them. "bench --profile ./this-machine.yaml" predicts with
 it, and with --real puts the prediction beside the measurement. Leave the machine alone meanwhile.`,
 		Example: "  faultline calibrate\n  faultline bench producer-batch --real --profile ./this-machine.yaml",
 		Args:    cobra.NoArgs,
@@ -34,7 +34,15 @@ it, and with --real puts the prediction beside the measurement. Leave the machin
 			stop, release := onInterrupt()
 			defer release()
 			w := cmd.OutOrStdout()
-			k := &bench.Calibration{Host: onThisMachine(false, dir), Dir: dir, Stop: stop, Said: func(name, value, remark string) {
+			var bar *progress
+			k := &bench.Calibration{Round: func(done, of int) {
+				if bar == nil {
+					bar = newProgress(of, json)
+				}
+				if bar.add(1); done == of {
+					bar.finish()
+				}
+			}, Host: onThisMachine(false, dir), Dir: dir, Stop: stop, Said: func(name, value, remark string) {
 				if !json {
 					fmt.Fprintf(w, "%-24s %-20s %s\n", name, value, remark)
 					return

@@ -66,7 +66,7 @@ of three or five, the same list everywhere; --id is then the place in it, too.`,
 	c.Flags().StringSliceVar(&f.coord, "coord", nil, "addresses of a coordination service that is there, each HOST:PORT")
 	c.Flags().StringSliceVar(&f.peers, "peers", nil, "addresses at which the coordination servers of an ensemble talk to each other, each HOST:PORT")
 	c.Flags().IntVar(&f.partitions, "partitions", 1, "partitions of topics that are created without a number")
-	c.Flags().IntVar(&f.replicas, "replicas", 1, "replicas of these")
+	c.Flags().IntVar(&f.replicas, "replicas", 1, "replicas of these; above 1, also of the offsets of groups")
 	c.Flags().BoolVar(&f.autoCreate, "auto-create", true, "create a topic when a client asks for one that is not there")
 	c.Flags().DurationVar(&f.flush, "flush-interval", log.Defaults().FlushInterval, "flush logs so often: without replicas, what is not flushed is not visible")
 	c.Flags().DurationVar(&f.retention, "retention", log.Defaults().RetentionTime, "keep records so long; negative: for ever")
@@ -114,6 +114,9 @@ func (f *serveFlags) serve(w io.Writer, stop func() bool) error {
 	cfg := broker.Config{
 		ID: int32(f.id), Port: port, AdvertisedHost: f.advertise, Coord: servers,
 		Partitions: int32(f.partitions), Replicas: f.replicas, LeastISR: f.replicas/2 + 1, AutoCreateTopics: f.autoCreate, Log: log.Defaults(),
+	}
+	if f.replicas > 1 {
+		cfg.OffsetsReplicas = f.replicas // not as many as there are when the first group comes: they would stay so few
 	}
 	cfg.Log.FlushInterval, cfg.Log.RetentionTime = f.flush, f.retention
 	started, refused := make(chan *broker.Broker, 1), make(chan error, 1)

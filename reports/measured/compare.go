@@ -21,7 +21,13 @@ type Beside struct {
 	Source                string // of the other
 	// Error is how far the other is from ours, as a share of ours: 0.1 is a tenth too much. Of a published figure: how far ours is from it, as a share of it.
 	Error float64
+	// Of a prediction: how fast the processor was when ours were measured, as a share of what the profile says; 0: unknown. Scaled is the prediction at that speed, as if nothing but the processor
+	// were the limit, and ScaledError how far that is off. A latency is not scaled.
+	Speed, Scaled, ScaledError float64
 }
+
+// byProcessor are the metrics that follow the processor's speed where it is the limit.
+var byProcessor = []string{"sent", "sent-bytes", "received", "received-bytes"}
 
 // drawnMetrics are the metrics that the suite draws, time lines aside.
 func (r *Run) drawnMetrics() []string {
@@ -59,7 +65,12 @@ func Predicted(real, prediction *Run) []Beside {
 				ours, ok := s.Points[k].figure(m)
 				other, known := prediction.series(s.Name).point(s.Points[k].Value).figure(m)
 				if ok && known && ours.Median > 0 {
-					out = append(out, Beside{Series: s.Name, Value: s.Points[k].Value, Metric: m, Ours: ours, Known: true, Other: other.Median, Source: prediction.Profile, Error: other.Median/ours.Median - 1})
+					b := Beside{Series: s.Name, Value: s.Points[k].Value, Metric: m, Ours: ours, Known: true, Other: other.Median, Source: prediction.Profile, Error: other.Median/ours.Median - 1}
+					if speed, ok := s.Points[k].speed(); ok && slices.Contains(byProcessor, m) {
+						b.Speed, b.Scaled = speed.Median, other.Median*speed.Median
+						b.ScaledError = b.Scaled/ours.Median - 1
+					}
+					out = append(out, b)
 				}
 			}
 		}
@@ -82,6 +93,27 @@ func Errors(all []Beside, metric string) (median, worst float64, n int) {
 	return f.Median, f.High, len(off)
 }
 
+// timed says whether some of the figures know how fast the processor was.
+func timed(all []Beside) bool {
+	return slices.ContainsFunc(all, func(b Beside) bool { return b.Speed > 0 })
+}
+
+// SpeedNote says how fast the processor was in real runs, and warns when a prediction is of another machine, or of another moment; "": it is unknown.
+func SpeedNote(real, prediction *Run) string {
+	f, ok := real.Speed()
+	if !ok {
+		return ""
+	}
+	note := fmt.Sprintf("In these runs the processor was %.2f times as fast (%.2f to %.2f) as profile %s says, by system calls, copies, checksums and records, measured before and after each.", f.Median, f.Low, f.High, prediction.Profile)
+	if math.Abs(f.Median-1) > speedApart {
+		note += fmt.Sprintf(" WARNING: that is more than %.0f %% apart: the prediction is of another machine, or of another moment of this one. Calibrate again, or measure when it has nothing else to do.", 100*speedApart)
+	}
+	return note
+}
+
+// speedApart is how far the speeds of a machine may be apart before a prediction made at one of them is not to be held against what was measured at the other.
+const speedApart = 0.1
+
 // Summary says how far a prediction is off, metric by metric.
 func Summary(all []Beside) string {
 	var notes, done []string
@@ -91,10 +123,27 @@ func Summary(all []Beside) string {
 		}
 		done = append(done, b.Metric)
 		if median, worst, n := Errors(all, b.Metric); n > 0 {
-			notes = append(notes, fmt.Sprintf("%s: median error %.1f %%, worst %.1f %% of %d figures", called(b.Metric), median*100, worst*100, n))
+			note := fmt.Sprintf("%s: median error %.1f %%, worst %.1f %% of %d figures", called(b.Metric), median*100, worst*100, n)
+			if at := scaledOf(all, b.Metric); len(at) > 0 {
+				median, worst, _ := Errors(at, b.Metric)
+				note += fmt.Sprintf(" (the prediction times the processor's speed in the runs: median %.1f %%, worst %.1f %%)", median*100, worst*100)
+			}
+			notes = append(notes, note)
 		}
 	}
 	return strings.Join(notes, "; ")
+}
+
+// scaledOf are the figures of a metric with their errors at the processor's speed.
+func scaledOf(all []Beside, metric string) []Beside {
+	var out []Beside
+	for _, b := range all {
+		if b.Metric == metric && b.Speed > 0 {
+			b.Other, b.Error = b.Scaled, b.ScaledError
+			out = append(out, b)
+		}
+	}
+	return out
 }
 
 // FromOthers puts what others published beside a run.
@@ -111,14 +160,20 @@ func (r *Run) FromOthers() []Beside {
 	return out
 }
 
-// WriteComparison writes predictions beside measurements as CSV: a row a figure. The error is the prediction's, as a share of what was measured.
+// WriteComparison writes predictions beside measurements as CSV: a row a figure. Errors are the prediction's, as shares of what was measured; the last three columns are of the processor's speed in the runs, see [Beside].
 func WriteComparison(w io.Writer, s *bench.Suite, all []Beside) error {
 	out := csv.NewWriter(w)
-	out.Write([]string{"series", s.Sweep.Label, "metric", "unit", "predicted", "measured", "measured low", "measured high", "error"})
+	out.Write([]string{"series", s.Sweep.Label, "metric", "unit", "predicted", "measured", "measured low", "measured high", "error", "speed", "predicted at speed", "error at speed"})
 	num := func(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
 	for i := range all {
 		c := &all[i]
-		out.Write([]string{c.Series, c.Value, c.Metric, Unit(c.Metric), num(c.Other), num(c.Ours.Median), num(c.Ours.Low), num(c.Ours.High), num(c.Error)})
+		row := []string{c.Series, c.Value, c.Metric, Unit(c.Metric), num(c.Other), num(c.Ours.Median), num(c.Ours.Low), num(c.Ours.High), num(c.Error)}
+		if c.Speed > 0 {
+			row = append(row, num(c.Speed), num(c.Scaled), num(c.ScaledError))
+		} else {
+			row = append(row, "", "", "")
+		}
+		out.Write(row)
 	}
 	out.Flush()
 	return out.Error()

@@ -189,6 +189,37 @@ func TestPredictionIsComparedFigureByFigure(t *testing.T) {
 	require.Zero(t, n)
 }
 
+// How fast the processor was in the runs stands beside the prediction, which stays as it is; latencies are not scaled.
+func TestPredictionAtTheProcessorsSpeed(t *testing.T) {
+	real, sim := sample(t, Real, 1, 1, 2, 3), sample(t, Simulated, 1, 2)
+	require.Empty(t, SpeedNote(real, sim), "nobody measured it")
+	for i := range real.Series {
+		for k := range real.Series[i].Points {
+			for n, speed := range []float64{0.8, 0.5, 0.9} {
+				real.Series[i].Points[k].Repetitions[n].Speed = speed
+			}
+		}
+	}
+	all := Predicted(real, sim)
+	require.InDelta(t, 0, all[0].Error, 1e-9)
+	require.Equal(t, 0.8, all[0].Speed)
+	require.InDelta(t, 0.8*all[0].Other, all[0].Scaled, 1e-6)
+	require.InDelta(t, -0.2, all[0].ScaledError, 1e-9)
+	for _, b := range all {
+		require.Equal(t, b.Metric == "sent" || b.Metric == "received", b.Speed > 0, b.Metric)
+	}
+	require.Contains(t, Summary(all), "median error 0.0 %, worst 0.0 % of 4 figures (the prediction times the processor's speed in the runs: median 20.0 %, worst 20.0 %)")
+	require.Contains(t, SpeedNote(real, sim), "0.80 times as fast (0.50 to 0.90)")
+	require.Contains(t, SpeedNote(real, sim), "WARNING")
+	var page, csv bytes.Buffer
+	require.NoError(t, Page(&page, real, sim))
+	require.Contains(t, page.String(), "WARNING")
+	s, err := bench.ParseSuite("two-systems.yaml", []byte(suite))
+	require.NoError(t, err)
+	require.NoError(t, WriteComparison(&csv, s, all))
+	require.Contains(t, csv.String(), ",0.800,")
+}
+
 func TestPublishedFiguresStandBesideOurs(t *testing.T) {
 	got := sample(t, Simulated, 1, 1).FromOthers()
 	require.Len(t, got, 2)

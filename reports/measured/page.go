@@ -242,10 +242,24 @@ func percent(share float64) string { return fmt.Sprintf("%+.1f %%", share*100) }
 func predictedTable(real, sim *Run) comparison {
 	all := Predicted(real, sim)
 	c := comparison{Title: "Prediction beside measurement", Table: tableView{Head: []string{"series", real.Sweep.Label, "figure", "predicted", "measured", "error"}}}
+	speeds := timed(all)
+	if speeds {
+		c.Table.Head = append(c.Table.Head, "processor's speed", "predicted × speed", "error")
+	}
 	for _, b := range all {
-		c.Table.Rows = append(c.Table.Rows, []cell{text(b.Series), number(b.Value), text(headed(b.Metric)), number(Shown(b.Metric, b.Other)), figureCell(b.Metric, b.Ours, true), number(percent(b.Error))})
+		row := []cell{text(b.Series), number(b.Value), text(headed(b.Metric)), number(Shown(b.Metric, b.Other)), figureCell(b.Metric, b.Ours, true), number(percent(b.Error))}
+		switch {
+		case b.Speed > 0:
+			row = append(row, number(fmt.Sprintf("%.2f", b.Speed)), number(Shown(b.Metric, b.Scaled)), number(percent(b.ScaledError)))
+		case speeds:
+			row = append(row, number("–"), number("–"), number("–"))
+		}
+		c.Table.Rows = append(c.Table.Rows, row)
 	}
 	c.Note = Summary(all) + ". Profile of the prediction: " + sim.Profile + "."
+	if note := SpeedNote(real, sim); note != "" {
+		c.Note += " " + note
+	}
 	return c
 }
 

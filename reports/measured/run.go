@@ -84,8 +84,10 @@ type Point struct {
 
 // Repetition is one measurement of a point.
 type Repetition struct {
-	Seed    uint64             `json:"seed"`
-	Seconds float64            `json:"seconds"` // in which it was measured
+	Seed    uint64  `json:"seed"`
+	Seconds float64 `json:"seconds"` // in which it was measured
+	// How fast the processor was in a real run, as a share of what the profile of its prediction says; absent: unknown.
+	Speed   float64            `json:"speed,omitempty"`
 	Figures map[string]float64 `json:"figures"` // by the names and in the units of bench.Metrics
 	// The time line: rates of messages a second and latencies in microseconds, an entry a step, a step as long as Step says, in seconds. A latency of 0: nothing came.
 	Step     float64   `json:"step,omitempty"`
@@ -156,7 +158,7 @@ func New(o *bench.Outcome, from Origin) *Run {
 }
 
 func newRepetition(seed uint64, r *bench.Result) Repetition {
-	out := Repetition{Seed: seed, Seconds: r.Window.Seconds(), Figures: map[string]float64{}}
+	out := Repetition{Seed: seed, Seconds: r.Window.Seconds(), Speed: r.Speed, Figures: map[string]float64{}}
 	for _, m := range bench.Metrics {
 		if v, ok := r.Metric(m.Name); ok {
 			out.Figures[m.Name] = v
@@ -233,6 +235,31 @@ func (p *Point) figure(metric string) (bench.Figure, bool) {
 		return bench.Figure{}, false
 	}
 	return bench.FigureOf(all), true
+}
+
+// speed is how fast the processor was, by the median and the spread of the repetitions; false: it is unknown.
+func (p *Point) speed() (bench.Figure, bool) {
+	var all []float64
+	for _, r := range p.Repetitions {
+		if r.Speed > 0 {
+			all = append(all, r.Speed)
+		}
+	}
+	if len(all) == 0 {
+		return bench.Figure{}, false
+	}
+	return bench.FigureOf(all), true
+}
+
+// Speed is how fast the processor was in all runs, as a share of what the profile of the prediction says; false: it is unknown.
+func (r *Run) Speed() (bench.Figure, bool) {
+	all := Point{}
+	for i := range r.Series {
+		for _, p := range r.Series[i].Points {
+			all.Repetitions = append(all.Repetitions, p.Repetitions...)
+		}
+	}
+	return all.speed()
 }
 
 // measured lists the metrics that some point has, without those that are zero everywhere.

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -28,7 +29,7 @@ func loopback() (a, b net.Conn, err error) {
 }
 
 // network measures the network section: the loopback interface.
-func (k *Calibration) network(string) error {
+func (k *Calibration) network() error {
 	a, b, err := loopback()
 	if err != nil {
 		return err
@@ -95,82 +96,38 @@ const (
 	pageBytes   = 4 << 10
 )
 
-// disk measures the disk section, in a folder.
-func (k *Calibration) disk(dir string) error {
-	f, err := os.Create(filepath.Join(dir, "data"))
-	if err != nil {
-		return err
+// device measures the section disk, with a file in a folder.
+type device struct {
+	k     *Calibration
+	f     *os.File
+	block []byte
+	at    int64 // where the next flushed page goes
+}
+
+func (d *device) open(dir string) (err error) {
+	d.block = make([]byte, deviceBlock)
+	for i := range d.block {
+		d.block[i] = byte(rand.Uint32())
 	}
-	defer f.Close()
-	block := make([]byte, deviceBlock)
-	for i := range block {
-		block[i] = byte(rand.Uint32())
+	d.f, err = os.Create(filepath.Join(dir, "data"))
+	return err
+}
+
+func (d *device) close() {
+	if d.f != nil {
+		d.f.Close()
 	}
-	write := func() (float64, error) {
-		if err := f.Truncate(0); err != nil {
-			return 0, err
-		}
-		begin := time.Now()
-		for at := int64(0); at < deviceBytes; at += deviceBlock {
-			if _, err := f.WriteAt(block, at); err != nil {
-				return 0, err
-			}
-		}
-		err := f.Sync()
-		return deviceBytes / time.Since(begin).Seconds(), err
-	}
-	if err := k.take("disk.write", fmt.Sprintf("%d MiB and their fsync", deviceBytes>>20), perSecond, write); err != nil {
-		return err
-	}
-	read := func() (float64, error) {
-		if err := forget(f); err != nil {
-			return 0, err
-		}
-		begin := time.Now()
-		for at := int64(0); at < deviceBytes; at += deviceBlock {
-			if _, err := f.ReadAt(block, at); err != nil {
-				return 0, err
-			}
-		}
-		return deviceBytes / time.Since(begin).Seconds(), nil
-	}
-	if err := k.take("disk.read", "the same bytes in order, not in the page cache where the system forgets them when asked", perSecond, read); err != nil {
-		return err
-	}
-	seek := func() (float64, error) {
-		if err := forget(f); err != nil {
-			return 0, err
-		}
-		const reads = 50
-		begin := time.Now()
-		for range reads {
-			if _, err := f.ReadAt(block[:pageBytes], rand.Int64N(deviceBytes/pageBytes)*pageBytes); err != nil {
-				return 0, err
-			}
-		}
-		return float64(time.Since(begin)) / reads, nil
-	}
-	if err := k.take("disk.seek", "a page at a random place, read like that", nanoseconds, seek); err != nil {
-		return err
-	}
-	at := int64(0)
-	flush := func() (float64, error) {
-		const syncs = 10
-		var all []float64
-		for range syncs {
-			if _, err := f.WriteAt(block[:pageBytes], at); err != nil {
-				return 0, err
-			}
-			at += pageBytes
-			begin := time.Now()
-			if err := f.Sync(); err != nil {
-				return 0, err
-			}
-			all = append(all, float64(time.Since(begin)))
-		}
-		return middle(all), nil
-	}
-	if err := k.take("disk.flush", "fsync of 4 KiB", nanoseconds, flush); err != nil {
+}
+
+// measure is a round.
+func (d *device) measure() error {
+	k := d.k
+	if err := errors.Join(
+		k.take("disk.write", fmt.Sprintf("%d MiB and their fsync", deviceBytes>>20), perSecond, d.write),
+		k.take("disk.read", "the same bytes in order, not in the page cache where the system forgets them when asked", perSecond, d.read),
+		k.take("disk.seek", "a page at a random place, read like that", nanoseconds, d.seek),
+		k.take("disk.flush", "fsync of 4 KiB", nanoseconds, d.flush),
+	); err != nil {
 		return err
 	}
 	if cache, background, limit, ok := pageCache(); ok {
@@ -179,4 +136,62 @@ func (k *Calibration) disk(dir string) error {
 		k.set("disk.dirty_limit", fmt.Sprintf("%dB", limit), "as the kernel is set")
 	}
 	return nil
+}
+
+func (d *device) write() (float64, error) {
+	if err := d.f.Truncate(0); err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	for at := int64(0); at < deviceBytes; at += deviceBlock {
+		if _, err := d.f.WriteAt(d.block, at); err != nil {
+			return 0, err
+		}
+	}
+	err := d.f.Sync()
+	return deviceBytes / time.Since(begin).Seconds(), err
+}
+
+func (d *device) read() (float64, error) {
+	if err := forget(d.f); err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	for at := int64(0); at < deviceBytes; at += deviceBlock {
+		if _, err := d.f.ReadAt(d.block, at); err != nil {
+			return 0, err
+		}
+	}
+	return deviceBytes / time.Since(begin).Seconds(), nil
+}
+
+func (d *device) seek() (float64, error) {
+	if err := forget(d.f); err != nil {
+		return 0, err
+	}
+	const reads = 50
+	begin := time.Now()
+	for range reads {
+		if _, err := d.f.ReadAt(d.block[:pageBytes], rand.Int64N(deviceBytes/pageBytes)*pageBytes); err != nil {
+			return 0, err
+		}
+	}
+	return float64(time.Since(begin)) / reads, nil
+}
+
+func (d *device) flush() (float64, error) {
+	const syncs = 10
+	var all []float64
+	for range syncs {
+		if _, err := d.f.WriteAt(d.block[:pageBytes], d.at); err != nil {
+			return 0, err
+		}
+		d.at += pageBytes
+		begin := time.Now()
+		if err := d.f.Sync(); err != nil {
+			return 0, err
+		}
+		all = append(all, float64(time.Since(begin)))
+	}
+	return middle(all), nil
 }

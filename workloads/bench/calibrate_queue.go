@@ -9,7 +9,7 @@ topology:
   topics: [{name: visits, partitions: 1, flush_interval: 20ms}]
   producers: [{acks: 0, batch: 1MiB, linger: 5ms, in_flight: 5}]
 workload: {message_bytes: 200B}
-load: {real_warm_up: 150ms, real_measure: 600ms}
+load: {real_warm_up: 150ms, real_measure: 400ms}
 sweep: {setting: topology.brokers, values: [1]}
 series:
   - {name: single messages, system: queue, set: [topology.producers.0.batch_records=1]}
@@ -30,31 +30,25 @@ type shares struct {
 }
 
 // queue measures what the steps of the baseline queue cost its clients and its servers: the CPU time of either in five runs, divided by the steps that they did.
-func (k *Calibration) queue() error {
+func (k *Calibration) queue(seed uint64) error {
 	s, err := ParseSuite("calibrate-queue.yaml", []byte(queueSuite))
 	if err != nil {
 		return err
 	}
-	figures := map[string][]float64{}
-	for i := range 3 {
-		var client, server [5]shares
-		for n := range s.Series {
-			c, err := s.Cell(&s.Series[n], "1")
-			if err != nil {
-				return err
-			}
-			h := *k.Host
-			h.used, h.served = &usage{}, &usage{}
-			if _, err := h.Measure(c, uint64(i), k.Stop); err != nil {
-				return err
-			}
-			client[n], server[n] = shares{k.rest(h.used), h.used.work.Queue}, shares{k.rest(h.served), h.served.work.Queue}
+	var client, server [5]shares
+	for n := range s.Series {
+		c, err := s.Cell(&s.Series[n], "1")
+		if err != nil {
+			return err
 		}
-		for name, v := range queueCosts(client, server) {
-			figures[name] = append(figures[name], v)
+		h := *k.Host
+		h.used, h.served = &usage{}, &usage{}
+		if _, err := h.Measure(c, seed, k.Stop); err != nil {
+			return err
 		}
+		client[n], server[n] = shares{k.rest(h.used), h.used.work.Queue}, shares{k.rest(h.served), h.served.work.Queue}
 	}
-	k.lines = append(k.lines, "  queue:")
+	figures := queueCosts(client, server)
 	for _, f := range []struct{ name, what string }{
 		{"frame", "the baseline queue: CPU time of a sender of single messages, without that of the messages, of copies and of system calls"},
 		{"answer", "what it takes longer when each is confirmed, which it waits for, by the frame"},
@@ -67,9 +61,7 @@ func (k *Calibration) queue() error {
 		{"take", "CPU time of the server that takes 500 messages a frame, likewise, by the message and by the queue that gets it"},
 		{"pass", "CPU time of the server that hands out many in a frame, likewise, by the step"},
 	} {
-		if err := k.note("cpu.queue."+f.name, f.what, nanoseconds, figures[f.name]); err != nil {
-			return err
-		}
+		k.note("cpu.queue."+f.name, f.what, nanoseconds, figures[f.name])
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,87 @@ func TestCalibrationRunsSmallAndLargeBatches(t *testing.T) {
 		batches = append(batches, int64(c.Scenario.Topology.Producers[0].BatchRecords.V()))
 	}
 	require.Equal(t, []int64{1, 500}, batches)
+}
+
+// What clients cost is found again in runs that are made of it, whatever batches, copies, checksums and system calls were in it.
+func TestPathCostsAreSolvedFor(t *testing.T) {
+	k := &Calibration{spent: map[string]float64{"cpu.syscall": 2000, "cpu.copy": 10e9, "cpu.sum": 8e9, "cpu.batch": 80}}
+	run := func(w machine.Work) *usage {
+		ns := 3000*w.Requests + 300*w.Sent + 250*w.Received + 2000*w.Syscalls + int(w.Copied)/10 + int(w.Summed)/8 + 80*w.Batches
+		return &usage{work: w, cpu: time.Duration(ns)}
+	}
+	request, send, receive := k.pathCosts(
+		run(machine.Work{Requests: 30_000, Sent: 10_000, Syscalls: 20_000, Copied: 5_000_000, Summed: 2_400_000}),
+		run(machine.Work{Requests: 6_000, Sent: 1_000_000, Syscalls: 4_000, Copied: 400_000_000, Summed: 200_000_000}),
+		run(machine.Work{Requests: 800, Received: 1_000_000, Batches: 2_000, Syscalls: 800, Copied: 400_000_000, Summed: 200_000_000}))
+	require.InDelta(t, 3000, request, 0.1)
+	require.InDelta(t, 300, send, 0.1)
+	require.InDelta(t, 250, receive, 0.1)
+}
+
+// A profile has the median over the rounds; a round in which nothing was done does not count, and of too few rounds there is none.
+func TestCalibrationTakesTheMedianOfRounds(t *testing.T) {
+	said := map[string]string{}
+	k := &Calibration{spent: map[string]float64{}, Said: func(name, value, spread string) { said[name] = value + " " + spread }}
+	k.set("cpu.cores", "1", "all")
+	for _, ns := range []float64{900, math.Inf(1), 700, 5000, math.NaN()} {
+		k.note("cpu.syscall", "a call", nanoseconds, ns)
+		k.note("cpu.queue.frame", "a frame", nanoseconds, 2*ns)
+		k.note("network.latency", "a trip", nanoseconds, 3*ns)
+	}
+	text, err := k.profile("mine")
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{
+		"cpu.cores": "1 all", "cpu.syscall": "900ns 700ns to 5000ns of 3: a call", "cpu.queue.frame": "1800ns 1400ns to 10000ns of 3: a frame", "network.latency": "2700ns 2100ns to 15000ns of 3: a trip",
+	}, said)
+	_, lines, _ := strings.Cut(string(text), "highest.\n")
+	require.Equal(t, `cpu:
+  cores: 1 # all
+  syscall: 900ns # 700ns to 5000ns of 3: a call
+  queue:
+    frame: 1800ns # 1400ns to 10000ns of 3: a frame
+network:
+  latency: 2700ns # 2100ns to 15000ns of 3: a trip
+`, lines)
+	k.note("cpu.record", "a look", nanoseconds, 15)
+	_, err = k.profile("mine")
+	require.ErrorContains(t, err, "cpu.record: clients had the processor in 1 rounds, it takes 3")
+}
+
+// The gauges do what a server and a consumer do.
+func TestGaugesFindTheirRecords(t *testing.T) {
+	if _, ok := cpuClock(); !ok {
+		t.Skip("no CPU clock")
+	}
+	g, err := newGauges()
+	require.NoError(t, err)
+	defer g.close()
+	for _, once := range []func() error{g.pass, g.copy, g.checksum, g.check, func() error { return g.walk(g.single) }, func() error { return g.walk(g.whole) }} {
+		require.NoError(t, once())
+	}
+	require.Error(t, g.walk(g.single[:len(g.single)-1]))
+}
+
+// Each run is told the speed; what costs nothing by the profile tells nothing of it.
+func TestSpeedIsAShareOfWhatTheProfileSays(t *testing.T) {
+	if _, ok := cpuClock(); !ok {
+		t.Skip("no CPU clock")
+	}
+	p, err := LoadProfile("virtio-2026")
+	require.NoError(t, err)
+	s, err := NewSpeedometer(p, false)
+	require.NoError(t, err)
+	defer s.Close()
+	arm := s.Beside(func(*Cell, uint64, func() bool) (*Result, error) { return &Result{}, nil })
+	r, err := arm(nil, 1, nil)
+	require.NoError(t, err)
+	require.Positive(t, r.Speed)
+	for i := range s.gauged {
+		s.gauged[i] = gauged{func() error { time.Sleep(time.Microsecond); return nil }, 0}
+	}
+	free, err := s.speed()
+	require.NoError(t, err)
+	require.Equal(t, 1.0, free, "where nothing costs anything")
 }
 
 // The costs of the queue are found again in runs that are made of them; a step that seems to give time back costs next to nothing.

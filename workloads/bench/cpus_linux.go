@@ -111,6 +111,12 @@ func cpuClock() (time.Duration, bool) {
 	return time.Duration(t.Nano()), true
 }
 
+// outsideHeap is memory that the garbage collector does not know.
+func outsideHeap(bytes int) (memory []byte, free func(), err error) {
+	memory, err = unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	return memory, func() { unix.Munmap(memory) }, err
+}
+
 // forget has the system drop a file from its page cache.
 func forget(f *os.File) error {
 	if err := f.Sync(); err != nil {

@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -135,17 +136,30 @@ const (
 )
 
 // Measure runs a cell once. It is an [Arm].
-func (h *Host) Measure(c *Cell, seed uint64, stop func() bool) (result *Result, err error) {
+func (h *Host) Measure(c *Cell, seed uint64, stop func() bool) (*Result, error) {
+	x, err := h.open(c, stop)
+	if err != nil {
+		return nil, err
+	}
+	defer x.end()
+	return x.drive(seed)
+}
+
+// open starts what a cell needs, with what the load says is there before it.
+func (h *Host) open(c *Cell, stop func() bool) (opened *hosted, err error) {
 	system, err := h.Systems(c)
 	if err != nil {
 		return nil, err
 	}
-	x := &hosted{h: h, cell: c, system: system, stop: stop, hosts: map[string]string{}, troubles: make(chan error, 64)}
+	x := &hosted{h: h, cell: c, system: system, stop: stop, hosts: map[string]string{}, troubles: make(chan error, 64), used: h.used, release: func() {}}
 	if x.dir, err = os.MkdirTemp(h.Dir, "faultline-bench-"); err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(x.dir)
-	defer x.end()
+	defer func() {
+		if err != nil {
+			x.end()
+		}
+	}()
 	x.cpus = wholeComputer()
 	if h.Pinned {
 		x.cpus = splitComputer()
@@ -159,14 +173,14 @@ func (h *Host) Measure(c *Cell, seed uint64, stop func() bool) (result *Result, 
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	x.release = release
 	if err := x.retain(); err != nil {
 		return nil, err
 	}
-	return x.drive(seed)
+	return x, nil
 }
 
-// hosted is one run on this computer.
+// hosted is what runs on this computer for a cell.
 type hosted struct {
 	h        *Host
 	cell     *Cell
@@ -178,7 +192,12 @@ type hosted struct {
 	servers  []*process
 	clients  []*host.Machine
 	troubles chan error // of processes and machines that ended by themselves
+	release  func()     // gives back what prepare made
+	used     *usage     // counts what the clients do; nil: nobody does
 }
+
+// hostAddresses counts addresses of servers that were given out: several cells may be served at a time.
+var hostAddresses atomic.Uint32
 
 // process is a server.
 type process struct {
@@ -196,13 +215,11 @@ func (x *hosted) serve() error {
 	if err != nil {
 		return fmt.Errorf("the program of a server: %w", err)
 	}
-	n := 0
 	var servers []scenario.Machine
 	for _, m := range x.cell.Scenario.Machines(0) {
 		if (m.Role == "coord" || m.Role == "broker") && !m.Spare {
-			n++
 			pid := os.Getpid()
-			x.hosts[m.Name] = fmt.Sprintf("127.%d.%d.%d", 1+pid/250%250, 1+pid%250, n)
+			x.hosts[m.Name] = fmt.Sprintf("127.%d.%d.%d", 1+pid/250%250, 1+pid%250, 1+hostAddresses.Add(1)%250)
 			servers = append(servers, m)
 		}
 	}
@@ -237,11 +254,19 @@ func (x *hosted) serve() error {
 	return nil
 }
 
-// end stops everything.
-func (x *hosted) end() {
+// dismiss stops the clients.
+func (x *hosted) dismiss() {
 	for _, m := range x.clients {
 		m.Shutdown()
 	}
+	x.clients = nil
+}
+
+// end stops everything and leaves nothing behind.
+func (x *hosted) end() {
+	defer os.RemoveAll(x.dir)
+	x.release()
+	x.dismiss()
 	for _, p := range x.servers {
 		p.input.Close()
 	}
@@ -297,7 +322,7 @@ func (x *hosted) await(what string, try func() error) error {
 	}
 }
 
-// prepare waits for the servers and makes what the load needs.
+// prepare waits for the servers and makes what the load needs; release takes it back.
 func (x *hosted) prepare() (release func(), err error) {
 	release = func() {}
 	if x.system.Outside != nil {
@@ -355,7 +380,7 @@ func (x *hosted) drive(seed uint64) (*Result, error) {
 	restore := x.cpus.pinClients()
 	defer restore()
 	began := time.Now()
-	if u := x.h.used; u != nil {
+	if u := x.used; u != nil {
 		u.begin()
 		defer time.AfterFunc(l.RealWarmUp.V().D(), func() {
 			u.begin()
@@ -382,8 +407,8 @@ func (x *hosted) drive(seed uint64) (*Result, error) {
 		running++
 		program := d.program(sm)
 		var seam machine.Machine = m
-		if x.h.used != nil {
-			seam = &counting{m, x.h.used}
+		if x.used != nil {
+			seam = &counting{m, x.used}
 		}
 		m.Go("main", func() {
 			if err := program(seam); err != nil {
@@ -414,8 +439,8 @@ func (x *hosted) drive(seed uint64) (*Result, error) {
 			}
 		}
 	}
-	if x.h.used != nil {
-		x.h.used.end()
+	if x.used != nil {
+		x.used.end()
 	}
 	return d.result()
 }

@@ -31,6 +31,7 @@ type Result struct {
 	TimeLine []Step
 	Bands    []Band
 	Usage    []Usage // the busiest first; of a simulated run
+	Speed    float64 // of the processor in a real run, as a share of what a profile says; 0: unknown
 }
 
 // Step is a stretch of a time line.
