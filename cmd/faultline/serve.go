@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -74,8 +75,10 @@ of three or five, the same list everywhere; --id is then the place in it, too.`,
 	return c
 }
 
-// looking is how often serve looks whether it is to stop.
-const looking = 20 * time.Millisecond
+const (
+	looking   = 20 * time.Millisecond // how often serve looks whether it is to stop
+	lateAfter = 3 * time.Second       // when a broker that is not up yet is worth a word
+)
 
 func (f *serveFlags) serve(w io.Writer, stop func() bool) error {
 	if err := f.check(); err != nil {
@@ -130,10 +133,15 @@ func (f *serveFlags) serve(w io.Writer, stop func() bool) error {
 	var b *broker.Broker
 	tick := time.NewTicker(looking)
 	defer tick.Stop()
+	late := time.After(lateAfter)
 	for {
 		select {
 		case err := <-refused:
 			return err
+		case <-late:
+			if b == nil {
+				fmt.Fprintf(w, "broker %d waits for the coordination service%s\n", f.id, f.lacks())
+			}
 		case b = <-started:
 			fmt.Fprintf(w, "broker %d on %s\ndata in %s\n", f.id, b.Addr(), filepath.Clean(f.dir))
 		case err := <-ended:
@@ -169,6 +177,17 @@ func (f *serveFlags) check() error {
 		}
 	}
 	return nil
+}
+
+// lacks says what the coordination service may lack.
+func (f *serveFlags) lacks() string {
+	if len(f.peers) > 1 {
+		return fmt.Sprintf(": %d of the %d servers of --peers must be up", len(f.peers)/2+1, len(f.peers))
+	}
+	if len(f.coord) > 0 {
+		return " at " + strings.Join(f.coord, ", ")
+	}
+	return ""
 }
 
 // place is this server's in its ensemble; 0: it is the only one.
