@@ -3,6 +3,7 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -214,7 +215,7 @@ func (r *Result) Recovery(b Band, share float64) (time.Duration, bool) {
 // Number is a value of a sweep on an axis: counts and rates as they are, sizes in bytes, durations in seconds; false: it is a word.
 func Number(value string) (float64, bool) {
 	if v, err := strconv.ParseFloat(value, 64); err == nil {
-		return v, true
+		return v, !math.IsNaN(v) && !math.IsInf(v, 0)
 	}
 	if v, err := quantity.Bytes(0).Parse(value); err == nil && v != quantity.Endless {
 		return float64(v), true
