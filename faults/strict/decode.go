@@ -4,7 +4,7 @@
 // Tags of a field:
 //
 //	yaml:"name"       its name in the file
-//	need:"true"       it must be given, and be no empty list or text
+//	need:"true"       it must be given, and be no empty list
 //	default:"10s"     its value when it is not given
 //	min:"1" max:"16"  its bounds (quantities)
 //	oneof:"a|b"       the words that are allowed (strings and choices)
@@ -254,9 +254,6 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string, tags reflect.S
 		if text, ok := d.scalar(n, path); ok {
 			if words := tags.Get("oneof"); words != "" && !d.oneOf(n, text, words, path) {
 				return
-			}
-			if text == "" && tags.Get("need") != "" {
-				d.problem(n, path, "found an empty text, allowed is one that says something")
 			}
 			v.SetString(text)
 		}

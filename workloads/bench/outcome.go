@@ -116,8 +116,8 @@ func middle(list []float64) float64 {
 // Arm runs a cell once, on simulated or on real machines.
 type Arm func(c *Cell, seed uint64, stop func() bool) (*Result, error)
 
-// Run measures the suite, all of it once for each seed, so that what disturbs a real machine for a while falls on all points alike; each point is told when it is done. When stop says so it returns
-// what it has, with ErrStopped.
+// Run measures the suite, all of it once for each seed, so that what disturbs a real machine for a while falls on all points alike; each point is told when it is done. When stop says so, or a run
+// fails, it returns what it has, with ErrStopped or that error.
 func (s *Suite) Run(arm Arm, seeds []uint64, stop func() bool, done func(curve *Curve, p *Point)) (*Outcome, error) {
 	out := &Outcome{Suite: s, Seeds: seeds}
 	for round, seed := range seeds {
@@ -129,14 +129,14 @@ func (s *Suite) Run(arm Arm, seeds []uint64, stop func() bool, done func(curve *
 			for k, v := range s.Sweep.Values {
 				c, err := s.Cell(series, v)
 				if err != nil {
-					return nil, err
+					return out, err
 				}
 				r, err := arm(c, seed, stop)
 				if errors.Is(err, ErrStopped) {
 					return out, err
 				}
 				if err != nil {
-					return nil, fmt.Errorf("suite %s, %w", s.Name, err)
+					return out, fmt.Errorf("suite %s, %w", s.Name, err)
 				}
 				curve := &out.Curves[i]
 				if round == 0 {
@@ -150,6 +150,11 @@ func (s *Suite) Run(arm Arm, seeds []uint64, stop func() bool, done func(curve *
 		}
 	}
 	return out, nil
+}
+
+// Empty tells whether nothing was measured at all.
+func (o *Outcome) Empty() bool {
+	return !slices.ContainsFunc(o.Curves, func(c Curve) bool { return len(c.Points) > 0 })
 }
 
 // recovery is the longest recovery of all faults, in seconds. Of an effect that was not over at the end it is known that it lasted at least as long as was measured.

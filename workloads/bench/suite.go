@@ -202,6 +202,8 @@ func ParseSuite(file string, data []byte) (*Suite, error) {
 	for i := range s.Series {
 		if name := s.Series[i].Name; slices.ContainsFunc(s.Series[:i], func(other Series) bool { return other.Name == name }) {
 			say("series[%d].name: found %q a second time, allowed is once", i, name)
+		} else if strings.TrimSpace(name) == "" {
+			say("series[%d].name: found %q, allowed is a name for the legend", i, name)
 		}
 	}
 	for _, path := range strings.Fields(s.Sweep.Setting) {
