@@ -38,6 +38,7 @@ func init() { // a literal would refer to itself through ApiVersions
 		{19, 0, 7, handles((*conn).createTopics), false},
 		{20, 0, 6, handles((*conn).deleteTopics), false},
 		{22, 0, 5, handles((*conn).initProducerID), false},
+		{23, 2, 4, handles((*conn).offsetForLeaderEpoch), false},
 		{32, 0, 4, handles((*conn).describeConfigs), false},
 		{37, 0, 3, handles((*conn).createPartitions), true},
 		{42, 0, 2, handles((*conn).deleteGroups), true},

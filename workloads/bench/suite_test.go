@@ -217,7 +217,7 @@ func TestPublishedFiguresBelongToTheSweep(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "rewrite docs/bench.md")
+var update = flag.Bool("update", false, "rewrite docs/bench.md and the predictions of docs/profiles.md")
 
 func TestManualIsUpToDate(t *testing.T) {
 	const path = "../../docs/bench.md"

@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"path"
@@ -43,26 +42,6 @@ type Compaction struct {
 	buf     []byte
 }
 
-// table is what is committed of a partition, by key.
-type table struct {
-	place
-	end  int64 // what lies below was looked at
-	last map[string]stored
-	at   cursor // where the log was read up to
-	on   *diskLog
-}
-
-// stored is a record on disk.
-type stored struct {
-	offset    int64
-	epoch     int32
-	hash      uint64 // of time, key, value and headers
-	key       string
-	keyed     bool
-	tombstone bool
-	horizon   int64 // of its batch: when tombstones may go, ms since 1970; 0: not said
-}
-
 // NewCompaction judges the topics that are compacted, on the disks that d watches. c may be nil when no topic has several replicas.
 func NewCompaction(c *Cluster, d *Disks) *Compaction {
 	o := &Compaction{cluster: c, disks: d, tables: map[place]*table{}}
@@ -100,16 +79,6 @@ func (o *Compaction) Observe(e *history.Event) {
 	}
 }
 
-func (o *Compaction) table(p place) *table {
-	t := o.tables[p]
-	if t == nil {
-		t = &table{place: p, last: map[string]stored{}}
-		o.tables[p] = t
-		o.order = append(o.order, t)
-	}
-	return t
-}
-
 // follows tells whether the topic is compacted and there, judges whether anything is promised of the partition besides.
 func (o *Compaction) follows(topic string) bool {
 	return o.disks.promise.Compacts(topic) && !o.disks.deleted[topic]
@@ -117,70 +86,6 @@ func (o *Compaction) follows(topic string) bool {
 
 func (o *Compaction) judges(p place) bool {
 	return o.follows(p.topic) && !o.disks.promise.Ruins.Spoilt() && !(o.disks.promise.Replicated(p.topic) && o.disks.promise.Ruins.of(p))
-}
-
-// read calls fn for the records of batches, and returns the offset behind the last batch; wrong says what is in the way.
-func (o *Compaction) read(p []byte, from int64, fn func(stored)) (next int64, wrong string) {
-	for next = from; len(p) > 0; {
-		b, rest, err := wire.Next(p)
-		if err == nil {
-			err = b.Check()
-		}
-		if err != nil {
-			return next, err.Error()
-		}
-		if b.BaseOffset != next {
-			return next, fmt.Sprintf("a batch at offset %d where the one at %d is due", b.BaseOffset, next)
-		}
-		horizon := int64(0)
-		if at, ok := b.Horizon(); ok {
-			horizon = at
-		}
-		for o.records.Reset(b); o.records.Next(); {
-			r := &o.records.Record
-			fn(stored{r.Offset, b.LeaderEpoch, hashStored(r), string(r.Key), r.Key != nil, r.Value == nil, horizon})
-		}
-		if err := o.records.Err(); err != nil {
-			return next, err.Error()
-		}
-		p, next = rest, b.NextOffset()
-	}
-	return next, ""
-}
-
-// hashStored is over all of a record that clients see, but its offset.
-func hashStored(r *wire.Record) uint64 {
-	p := binary.BigEndian.AppendUint64(nil, uint64(r.Timestamp))
-	p = binary.BigEndian.AppendUint64(p, history.HashRecord(r.Key, r.Value))
-	r.Headers(func(h wire.RecordHeader) bool {
-		p = binary.BigEndian.AppendUint64(p, history.HashRecord(h.Key, h.Value))
-		return true
-	})
-	return history.HashRecord(nil, p)
-}
-
-// bytes are those of a file as processes see them, from a position on, valid until the next call.
-func (o *Compaction) bytes(l *diskLog, name string, from int64) []byte {
-	f, ok := l.on.model.File(name)
-	if !ok || f.Size <= from {
-		return nil
-	}
-	if n := f.Size - from; int64(cap(o.buf)) < n {
-		o.buf = make([]byte, n)
-	}
-	p := o.buf[:f.Size-from]
-	n, _ := f.ReadAt(p, from)
-	return p[:n]
-}
-
-// all are the records of a log, by offset; those of segments that begin at or behind an offset are left out.
-func (o *Compaction) all(l *diskLog, before int64) (list []stored) {
-	for _, s := range l.live() {
-		if s.base < before {
-			o.read(o.bytes(l, s.path, 0), s.base, func(r stored) { list = append(list, r) })
-		}
-	}
-	return list
 }
 
 const everything = int64(1) << 62
@@ -308,142 +213,6 @@ func (o *Compaction) remembers(l *diskLog, e *history.Event, name string, shown,
 				l.place, l.on.machine, from, to-1, h.base, h.producer, h.first)
 		}
 	}
-}
-
-// numbered calls fn for the batches of idempotent producers in a file.
-func (o *Compaction) numbered(l *diskLog, name string, fn func(h numbers)) {
-	for p := o.bytes(l, name, 0); len(p) >= batchHead; {
-		h, size := readNumbers(p)
-		if size < batchHead || size > int64(len(p)) {
-			return
-		}
-		if h.producer >= 0 && h.first >= 0 {
-			fn(h)
-		}
-		p = p[size:]
-	}
-}
-
-// committed takes into the table what is committed from now on, as the log that says so has it.
-func (o *Compaction) committed(l *diskLog, to int64) {
-	if l == nil || !o.judges(l.place) {
-		return
-	}
-	t := o.table(l.place)
-	for t.end < to {
-		i, found := l.segment(t.end)
-		if !found {
-			i--
-		}
-		if i < 0 || i >= len(l.segs) {
-			t.end = max(t.end, l.first())
-			if t.end >= to || i >= len(l.segs) || len(l.segs) == 0 {
-				return
-			}
-			continue
-		}
-		s := l.segs[i]
-		at := cursor{base: s.base, offset: s.base}
-		if t.on == l && t.at.base == s.base && !s.sealed {
-			at = t.at
-		}
-		p := o.bytes(l, s.path, at.pos)
-		before := t.end
-		for len(p) >= batchHead && t.end < to {
-			size := int64(int32(binary.BigEndian.Uint32(p[8:]))) + batchPrefix
-			if size < batchHead || size > int64(len(p)) {
-				break
-			}
-			next, wrong := o.read(p[:size], at.offset, func(r stored) {
-				if r.offset >= t.end && r.offset < to && r.keyed {
-					t.last[r.key] = r
-				}
-			})
-			if wrong != "" || next > to {
-				break // Agreement tells, or Recoveries
-			}
-			p = p[size:]
-			at.offset, at.pos = next, at.pos+size
-			t.end = max(t.end, next)
-		}
-		t.on, t.at = l, at
-		if t.end == before {
-			return
-		}
-	}
-}
-
-// began looks whether a new leader has the last record of each key.
-func (o *Compaction) began(e *history.Event, p *replicas) {
-	if !o.judges(p.place) {
-		return
-	}
-	t := o.table(p.place)
-	t.on = nil
-	if p.lost {
-		t.last, t.end = map[string]stored{}, 0 // begins anew, with what it has
-		return
-	}
-	if l := o.disks.on(e.Machine, p.place); l != nil && e.Trace.A >= p.epoch {
-		if why := o.lacks(t, l, t.end); why != "" {
-			o.Violate(e.At, Durable, "%s begins to lead %s in epoch %d without the last value of a key: %s", e.Machine, p.place, e.Trace.A, why)
-		}
-	}
-}
-
-// decided looks whether who joins the in-sync replicas has the last record of each key.
-func (o *Compaction) decided(e *history.Event, p *replicas, was, now *PartitionState) {
-	if was == nil || !o.judges(p.place) {
-		return
-	}
-	for _, m := range now.ISR {
-		name, ok := o.cluster.intact(m)
-		l := o.disks.on(name, p.place)
-		if findMember(was.ISR, m.ID) >= 0 || now.LeaderEpoch != was.LeaderEpoch || !ok || l == nil || !l.open || l.failed || l.cutting {
-			continue
-		}
-		t := o.table(p.place)
-		if why := o.lacks(t, l, t.end); why != "" {
-			o.Violate(e.At, Match, "broker %d joins the in-sync replicas of %s without the last value of a key: %s", m.ID, p.place, why)
-		}
-	}
-}
-
-// lacks says of which key the log has not the last record of those below an offset.
-func (o *Compaction) lacks(t *table, l *diskLog, below int64) string {
-	at := map[int64]stored{}
-	first, later := map[string]int64{}, map[string]int64{}
-	shown := o.shown(l)
-	for _, r := range o.all(l, everything) {
-		at[r.offset] = r
-		if r.offset < shown {
-			later[r.key] = r.offset
-		}
-		if _, ok := first[r.key]; !ok {
-			first[r.key] = r.offset
-		}
-	}
-	last := make([]stored, 0, len(t.last))
-	for _, r := range t.last {
-		if r.offset < below && r.offset >= l.first() {
-			last = append(last, r)
-		}
-	}
-	slices.SortFunc(last, func(a, b stored) int { return int(a.offset - b.offset) })
-	for _, r := range last {
-		got, ok := at[r.offset]
-		switch earlier, some := first[r.key]; {
-		case ok && (got.hash != r.hash || got.epoch != r.epoch):
-			return fmt.Sprintf("at offset %d is another record than was committed for key %q", r.offset, r.key)
-		case ok, later[r.key] > r.offset: // a leader that did not know that it led no more may have committed that
-		case r.tombstone && some && earlier < r.offset:
-			return fmt.Sprintf("key %q has a record at offset %d, and the tombstone at %d that was committed is gone", r.key, earlier, r.offset)
-		case r.tombstone:
-		default:
-			return fmt.Sprintf("the last record of key %q, committed at offset %d, is gone", r.key, r.offset)
-		}
-	}
-	return ""
 }
 
 // Finish looks at every replica.
