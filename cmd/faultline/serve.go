@@ -143,8 +143,13 @@ func (f *serveFlags) serve(w io.Writer, stop func() bool) error {
 		}
 	})
 	var b *broker.Broker
-	var asked time.Time // when the broker was asked to start, or told last why it waits
-	said := ""
+	began, said := time.Now(), ""
+	tell := func(reason string) {
+		if b == nil && reason != said && time.Since(began) > patience {
+			said = reason
+			fmt.Fprintf(w, "broker %d is not up yet, coordination service %s: %s\n", f.id, strings.Join(servers, ", "), reason)
+		}
+	}
 	tick := time.NewTicker(looking)
 	defer tick.Stop()
 	for {
@@ -152,18 +157,15 @@ func (f *serveFlags) serve(w io.Writer, stop func() bool) error {
 		case err := <-refused:
 			return fmt.Errorf("%w (everything is kept in %s)", err, filepath.Clean(f.dir))
 		case reason := <-waits:
-			if asked.IsZero() {
-				asked = time.Now()
-			}
-			if text := reason.Error(); b == nil && text != said && time.Since(asked) > patience {
-				said = text
-				fmt.Fprintf(w, "broker %d is not up yet, coordination service %s: %v\n", f.id, strings.Join(servers, ", "), reason)
-			}
+			tell(reason.Error())
 		case b = <-started:
 			fmt.Fprintf(w, "broker %d on %s\ndata in %s\n", f.id, b.Addr(), filepath.Clean(f.dir))
 		case err := <-ended:
 			return err
 		case <-tick.C:
+			if said == "" && time.Since(began) > 2*patience {
+				tell("no answer")
+			}
 			if !stop() {
 				continue
 			}
