@@ -69,6 +69,7 @@ func (c *conn) produce(h wire.Header, rest []byte) error {
 				var done log.Appended
 				var err error
 				if epoch, pp.ErrorCode = p.mayAppend(req.Acks); pp.ErrorCode == 0 {
+					b.m.Failpoint("fault/broker/append-late") // the role may be another one by the time of the append
 					done, err = p.log.Append(rp.Records, log.AppendOptions{LeaderEpoch: epoch})
 					pp.ErrorCode = appendCode(err)
 				}

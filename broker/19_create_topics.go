@@ -12,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// maxPartitions bounds one topic.
-const maxPartitions = 10_000
+// MaxPartitions bounds one topic.
+const MaxPartitions = 10_000
 
 // newTopic is a topic to be made.
 type newTopic struct {
@@ -108,8 +108,8 @@ func (b *Broker) checkNewTopic(rt *kmsg.CreateTopicsRequestTopic) (t newTopic, _
 		t.partitions = b.cfg.Partitions
 	}
 	switch {
-	case t.partitions < 1 || t.partitions > maxPartitions:
-		return t, refuse(codeInvalidPartitions, "%d partitions: want 1 to %d, or -1 for the default", t.partitions, maxPartitions)
+	case t.partitions < 1 || t.partitions > MaxPartitions:
+		return t, refuse(codeInvalidPartitions, "%d partitions: want 1 to %d, or -1 for the default", t.partitions, MaxPartitions)
 	case rt.ReplicationFactor == -1:
 		t.copies = b.cfg.Replicas
 	case rt.ReplicationFactor < 1:
@@ -133,8 +133,8 @@ func tooFew(copies int, live []liveBroker) *refusal {
 // readAssignment reads which broker gets which partition.
 func (b *Broker) readAssignment(rt *kmsg.CreateTopicsRequestTopic, t *newTopic) *refusal {
 	n := len(rt.ReplicaAssignment)
-	if n > maxPartitions {
-		return refuse(codeInvalidPartitions, "%d partitions: want at most %d", n, maxPartitions)
+	if n > MaxPartitions {
+		return refuse(codeInvalidPartitions, "%d partitions: want at most %d", n, MaxPartitions)
 	}
 	t.partitions, t.replicas = int32(n), make([][]int32, n)
 	t.copies = len(rt.ReplicaAssignment[0].Replicas)

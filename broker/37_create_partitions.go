@@ -42,8 +42,8 @@ func (b *Broker) addPartitions(t *topic, rt *kmsg.CreatePartitionsRequestTopic) 
 		copies = len(m.To)
 	}
 	switch {
-	case int(rt.Count) <= have || rt.Count > maxPartitions:
-		return nil, refuse(codeInvalidPartitions, "topic %s has %d partitions, %d are asked for: want more, and at most %d", t.name, have, rt.Count, maxPartitions)
+	case int(rt.Count) <= have || rt.Count > MaxPartitions:
+		return nil, refuse(codeInvalidPartitions, "topic %s has %d partitions, %d are asked for: want more, and at most %d", t.name, have, rt.Count, MaxPartitions)
 	case len(rt.Assignment) > 0 && len(rt.Assignment) != int(rt.Count)-have:
 		return nil, refuse(codeInvalidReplicaAssignment, "%d partitions come, %d are assigned", int(rt.Count)-have, len(rt.Assignment))
 	}

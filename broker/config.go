@@ -18,6 +18,8 @@ type Config struct {
 	SessionTimeout time.Duration // of the registration (default 6 s)
 	CoordTap       coord.Tap     // sees this broker's calls to the coordination service
 	DataDir        string        // default "broker"
+	// Waits is told what keeps the broker from being registered, again and again, while Start waits; nil: nobody is.
+	Waits func(reason error)
 
 	// Log is the policy of topics that have no settings of their own; log.Defaults when it is zero. When it flushes
 	// neither by count nor by time, both defaults apply: what is never flushed is never visible.

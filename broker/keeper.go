@@ -50,6 +50,7 @@ func (b *Broker) keep() {
 				return
 			default:
 				b.m.Mark("mark/broker/keeper-retries")
+				b.tellWait(err)
 				b.pause(fails)
 				fails++
 			}
@@ -66,6 +67,16 @@ func (b *Broker) keep() {
 		}
 		s.client.Close() // its session is gone already
 		b.pause(fails)
+	}
+}
+
+// tellWait tells whoever started the broker why it is not up yet.
+func (b *Broker) tellWait(reason error) {
+	b.mu.Lock()
+	up := b.up
+	b.mu.Unlock()
+	if !up && b.cfg.Waits != nil {
+		b.cfg.Waits(reason)
 	}
 }
 

@@ -4,6 +4,7 @@ package faults
 var Places = []string{
 	"fault/broker/accept",
 	"fault/broker/ack-hasty",
+	"fault/broker/append-late",
 	"fault/broker/brokers-read",
 	"fault/broker/claimed-slow",
 	"fault/broker/cluster-agreed",

@@ -43,6 +43,9 @@ prediction is of another moment. With --against the same load is put on a system
   faultline bench producer-batch --real --against kafka://127.0.0.1:9092`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := noEmpty(cmd); err != nil {
+				return err
+			}
 			if len(args) == 0 {
 				return listSuites(cmd.OutOrStdout())
 			}
@@ -61,7 +64,7 @@ prediction is of another moment. With --against the same load is put on a system
 			if err != nil {
 				return err
 			}
-			if err := os.MkdirAll(out, 0o755); err != nil {
+			if err := reports.Folder(out); err != nil {
 				return fmt.Errorf("--out: %w", err)
 			}
 			if real.real || len(real.against) > 0 {
@@ -151,70 +154,116 @@ func quoted(word string) string {
 
 // runSuite measures on simulated hardware. command is the line to paste that does it again.
 func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, command, out string, json bool) error {
-	stop, release := onInterrupt()
+	if err := systemsOf(s, bench.SystemOf); err != nil {
+		return err
+	}
+	interrupted, release := onInterrupt()
 	defer release()
-	total := len(s.Series) * len(s.Sweep.Values)
-	bar := newProgress(total, json)
-	arm := func(c *bench.Cell, seed uint64, stop func() bool) (*bench.Result, error) {
+	var failed error
+	k := &tally{total: len(s.Series) * len(s.Sweep.Values) * len(seeds)}
+	k.bar = newProgress(k.total, json)
+	o, err := s.Run(k.arm(simulated(p)), seeds, func() bool { return interrupted() || failed != nil }, func(c *bench.Curve, pt *bench.Point) {
+		if json && failed == nil {
+			failed = printFigures(w, s, p.Name, c, pt)
+		}
+	})
+	k.bar.finish()
+	cut := errors.Is(err, bench.ErrStopped)
+	if cut {
+		err = nil
+		k.tellCut(failed == nil)
+	}
+	if o.Empty() {
+		return orInterrupted(errors.Join(failed, err), cut)
+	}
+	o.Profile, o.Arm = p.Name, measured.Simulated
+	guarantees(o, bench.SystemOf)
+	run := measured.New(o, measured.Origin{Build: reports.Build(), Command: command, ProfileFile: string(p.Source())})
+	// Files first: whoever reads the table may have gone.
+	wrote, saving := saveRuns(out, run)
+	if !json {
+		failed = errors.Join(failed, run.WriteTable(w))
+		_, e := io.WriteString(w, wrote)
+		failed = errors.Join(failed, e)
+	}
+	return orInterrupted(errors.Join(failed, err, saving), cut)
+}
+
+// orInterrupted is the error, or that the user wanted no more.
+func orInterrupted(err error, cut bool) error {
+	if err == nil && cut {
+		return exit(exitInterrupted)
+	}
+	return err
+}
+
+// simulated is the arm on a profile's hardware.
+func simulated(p *bench.Profile) bench.Arm {
+	return func(c *bench.Cell, seed uint64, stop func() bool) (*bench.Result, error) {
 		system, err := bench.SystemOf(c)
 		if err != nil {
 			return nil, err
 		}
 		return bench.Simulate(c, system, p, seed, stop)
 	}
-	ready := 0
-	var failed error
-	o, err := s.Run(arm, seeds, stop, func(c *bench.Curve, pt *bench.Point) {
-		ready++
-		bar.add(1)
-		if json && failed == nil {
-			failed = printFigures(w, s, p.Name, c, pt)
-		}
-	})
-	bar.finish()
-	cut := errors.Is(err, bench.ErrStopped)
-	if err := errors.Join(failed, err); err != nil && !cut {
-		return err
-	}
-	o.Profile, o.Arm = p.Name, "simulated"
-	if cut {
-		fmt.Fprintf(os.Stderr, "interrupted after %d of %d points\n", ready, total)
-		if ready == 0 {
-			return exit(exitInterrupted)
-		}
-	}
-	for i := range o.Curves {
-		if c, err := s.Cell(&s.Series[i], s.Sweep.Values[0]); err == nil {
-			if system, err := bench.SystemOf(c); err == nil {
-				o.Curves[i].Guarantee = system.Guarantee
-			}
-		}
-	}
-	run := measured.New(o, measured.Origin{Build: reports.Build(), Command: command, ProfileFile: string(p.Source())})
-	if !json {
-		if err := run.WriteTable(w); err != nil {
+}
+
+// systemsOf finds the system of every series before anything is measured.
+func systemsOf(s *bench.Suite, find func(*bench.Cell) (*bench.System, error)) error {
+	for i := range s.Series {
+		c, err := s.Cell(&s.Series[i], s.Sweep.Values[0])
+		if err != nil {
 			return err
 		}
-	}
-	if err := saveRuns(w, out, json, run); err != nil {
-		return err
-	}
-	if cut {
-		return exit(exitInterrupted)
+		if _, err := find(c); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// saveRuns writes the page, the pictures and the data.
-func saveRuns(w io.Writer, out string, json bool, runs ...*measured.Run) error {
+// guarantees notes what the system of each curve promises.
+func guarantees(o *bench.Outcome, find func(*bench.Cell) (*bench.System, error)) {
+	for i := range o.Curves {
+		if c, err := o.Suite.Cell(&o.Suite.Series[i], o.Suite.Sweep.Values[0]); err == nil {
+			if system, err := find(c); err == nil {
+				o.Curves[i].Guarantee = system.Guarantee
+			}
+		}
+	}
+}
+
+// tally counts the runs of an arm, and shows them on a bar.
+type tally struct {
+	bar         *progress
+	done, total int
+}
+
+func (k *tally) arm(run bench.Arm) bench.Arm {
+	return func(c *bench.Cell, seed uint64, stop func() bool) (*bench.Result, error) {
+		r, err := run(c, seed, stop)
+		if err == nil {
+			k.done++
+			k.bar.add(1)
+		}
+		return r, err
+	}
+}
+
+// tellCut says how far it came.
+func (k *tally) tellCut(asked bool) {
+	if asked {
+		fmt.Fprintf(os.Stderr, "interrupted after %d of %d runs\n", k.done, k.total)
+	}
+}
+
+// saveRuns writes the page, the pictures and the data, and says so.
+func saveRuns(out string, runs ...*measured.Run) (wrote string, err error) {
 	names, err := measured.SaveFiles(out, runs...)
 	if err != nil {
-		return fmt.Errorf("--out: %w", err)
+		return "", fmt.Errorf("--out: %w", err)
 	}
-	if !json {
-		fmt.Fprintf(w, "wrote %s and %d more files\n", filepath.Join(out, names[len(names)-1]), len(names)-1)
-	}
-	return nil
+	return fmt.Sprintf("wrote %s and %d more files\n", filepath.Join(out, names[len(names)-1]), len(names)-1), nil
 }
 
 // printFigures prints what was measured of a point, an object a line.

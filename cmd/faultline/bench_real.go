@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -73,14 +74,8 @@ func (f *realFlags) run(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []u
 	if len(full.Series) == 0 {
 		return fmt.Errorf("--against: suite %s has no series of faultline that another system could be driven like", s.Name)
 	}
-	for i := range full.Series {
-		c, err := full.Cell(&full.Series[i], full.Sweep.Values[0])
-		if err != nil {
-			return err
-		}
-		if _, err := benchSystem(c); err != nil {
-			return err
-		}
+	if err := systemsOf(full, benchSystem); err != nil {
+		return err
 	}
 	began := time.Now().UTC().Format(time.RFC3339)
 	host := onThisMachine(f.unpin, f.dir)
@@ -95,10 +90,13 @@ func (f *realFlags) run(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []u
 		defer speed.Close()
 		arm = speed.Beside(arm)
 	}
-	found, err := f.measure(full, arm, seeds, stop, json, "measured")
+	found, err := measure(full, arm, seeds, stop, json)
 	cut := errors.Is(err, bench.ErrStopped)
-	if err != nil && !cut {
-		return err
+	if cut {
+		err = nil
+	}
+	if found.Empty() {
+		return orInterrupted(err, cut)
 	}
 	found.Arm, found.Profile = measured.Real, "this machine"
 	origin := measured.Origin{Build: reports.Build(), Command: command, Began: began, Machine: []string{bench.Computer()}}
@@ -107,21 +105,32 @@ func (f *realFlags) run(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []u
 	}
 	runs := []*measured.Run{measured.New(found, origin)}
 	var compared []measured.Beside
+	note := "" // how fast the machine was
 	if f.real && !cut {
-		predicted, err := f.measure(s.Predictable(), func(c *bench.Cell, seed uint64, stop func() bool) (*bench.Result, error) {
-			system, err := bench.SystemOf(c)
-			if err != nil {
-				return nil, err
-			}
-			return bench.Simulate(c, system, p, seed, stop)
-		}, seeds[:1], stop, json, "predicted")
-		if cut = errors.Is(err, bench.ErrStopped); err != nil && !cut {
-			return err
+		predicted, e := measure(s.Predictable(), simulated(p), seeds[:1], stop, json)
+		if cut = errors.Is(e, bench.ErrStopped); !cut {
+			err = errors.Join(err, e)
 		}
-		predicted.Arm, predicted.Profile = measured.Simulated, p.Name
-		runs = append(runs, measured.New(predicted, measured.Origin{Build: origin.Build, Command: command, ProfileFile: string(p.Source())}))
-		compared = measured.Predicted(runs[0], runs[1])
+		if !predicted.Empty() {
+			predicted.Arm, predicted.Profile = measured.Simulated, p.Name
+			runs = append(runs, measured.New(predicted, measured.Origin{Build: origin.Build, Command: command, ProfileFile: string(p.Source())}))
+			compared = measured.Predicted(runs[0], runs[1])
+			note = measured.SpeedNote(runs[0], runs[1])
+		}
 	}
+	// Files first: whoever reads the tables may have gone.
+	wrote, saving := saveRuns(out, runs...)
+	if len(compared) > 0 && saving == nil {
+		var csv bytes.Buffer
+		path := filepath.Join(out, s.Name+"-prediction.csv")
+		saving = errors.Join(measured.WriteComparison(&csv, s, compared), reports.SaveFile(path, csv.Bytes()))
+		wrote = fmt.Sprintf("wrote %s\n", path) + wrote
+	}
+	return orInterrupted(errors.Join(f.print(w, s, found, runs[0], compared, p.Name, note, wrote, json), err, saving), cut)
+}
+
+// print prints what was measured, and the prediction beside it.
+func (f *realFlags) print(w io.Writer, s *bench.Suite, found *bench.Outcome, run *measured.Run, compared []measured.Beside, profile, note, wrote string, json bool) error {
 	if json {
 		for i := range compared {
 			if err := reports.WriteJSON(w, predictionOf(s, &compared[i])); err != nil {
@@ -135,60 +144,35 @@ func (f *realFlags) run(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []u
 				}
 			}
 		}
-	} else {
-		if !f.unpin && bench.Pinned() != "" {
-			fmt.Fprintf(w, "this machine, %s\n", bench.Pinned())
-		}
-		if err := runs[0].WriteTable(w); err != nil {
-			return err
-		}
-		if len(compared) > 0 {
-			fmt.Fprintf(w, "\npredicted on profile %s beside measured\n", p.Name)
-			if err := printComparison(w, s, compared); err != nil {
-				return err
-			}
-			fmt.Fprintln(w, measured.SpeedNote(runs[0], runs[1]))
-		}
+		return nil
 	}
-	if len(compared) > 0 {
-		path := filepath.Join(out, s.Name+"-prediction.csv")
-		if err := writeFile(path, func(w io.Writer) error { return measured.WriteComparison(w, s, compared) }); err != nil {
-			return err
-		}
-		if !json {
-			fmt.Fprintf(w, "wrote %s\n", path)
-		}
+	if !f.unpin && bench.Pinned() != "" {
+		fmt.Fprintf(w, "this machine, %s\n", bench.Pinned())
 	}
-	if err := saveRuns(w, out, json, runs...); err != nil {
+	if err := run.WriteTable(w); err != nil {
 		return err
 	}
-	if cut {
-		return exit(exitInterrupted)
+	if len(compared) > 0 {
+		fmt.Fprintf(w, "\npredicted on profile %s beside measured\n", profile)
+		if err := printComparison(w, s, compared); err != nil {
+			return err
+		}
+		fmt.Fprintln(w, note)
 	}
-	return nil
+	_, err := io.WriteString(w, wrote)
+	return err
 }
 
 // measure runs all cells of a suite with a bar of progress.
-func (f *realFlags) measure(s *bench.Suite, arm bench.Arm, seeds []uint64, stop func() bool, json bool, what string) (*bench.Outcome, error) {
-	bar := newProgress(len(s.Series)*len(s.Sweep.Values), json)
-	ready := 0
-	o, err := s.Run(arm, seeds, stop, func(*bench.Curve, *bench.Point) {
-		ready++
-		bar.add(1)
-	})
-	bar.finish()
+func measure(s *bench.Suite, arm bench.Arm, seeds []uint64, stop func() bool, json bool) (*bench.Outcome, error) {
+	k := &tally{total: len(s.Series) * len(s.Sweep.Values) * len(seeds)}
+	k.bar = newProgress(k.total, json)
+	o, err := s.Run(k.arm(arm), seeds, stop, func(*bench.Curve, *bench.Point) {})
+	k.bar.finish()
 	if errors.Is(err, bench.ErrStopped) {
-		fmt.Fprintf(os.Stderr, "interrupted when %d points were %s\n", ready, what)
+		k.tellCut(true)
 	}
-	if o != nil {
-		for i := range o.Curves {
-			if c, err := s.Cell(&s.Series[i], s.Sweep.Values[0]); err == nil {
-				if system, err := benchSystem(c); err == nil {
-					o.Curves[i].Guarantee = system.Guarantee
-				}
-			}
-		}
-	}
+	guarantees(o, benchSystem)
 	return o, err
 }
 

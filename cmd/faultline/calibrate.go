@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,6 +32,16 @@ it, and with --real puts the prediction beside the measurement. Leave the machin
 			if err := noEmpty(cmd); err != nil {
 				return err
 			}
+			name := strings.TrimSuffix(filepath.Base(out), filepath.Ext(out))
+			if !profileName.MatchString(name) {
+				return fmt.Errorf("--out: found %q, of which the profile would have the name %q; allowed are letters, digits, dots, dashes and underscores, like this-machine.yaml", out, name)
+			}
+			if err := reports.Folder(filepath.Dir(out)); err != nil {
+				return fmt.Errorf("--out: %w", err)
+			}
+			if info, err := os.Stat(out); err == nil && info.IsDir() {
+				return fmt.Errorf("--out: found the folder %s, allowed is a file, like %s", out, filepath.Join(out, "this-machine.yaml"))
+			}
 			stop, release := onInterrupt()
 			defer release()
 			w := cmd.OutOrStdout()
@@ -53,15 +64,15 @@ it, and with --real puts the prediction beside the measurement. Leave the machin
 					Remark string `json:"remark"`
 				}{name, value, remark})
 			}}
-			name := strings.TrimSuffix(filepath.Base(out), filepath.Ext(out))
 			text, err := k.Run(name)
 			if errors.Is(err, bench.ErrStopped) {
+				fmt.Fprintln(os.Stderr, "interrupted: a profile needs all figures, so none was written")
 				return exit(exitInterrupted)
 			}
 			if err != nil {
 				return err
 			}
-			if err := os.WriteFile(out, text, 0o644); err != nil {
+			if err := reports.SaveFile(out, text); err != nil {
 				return fmt.Errorf("--out: %w", err)
 			}
 			if !json {
@@ -75,6 +86,9 @@ it, and with --real puts the prediction beside the measurement. Leave the machin
 	c.Flags().BoolVar(&json, "json", false, "print one JSON object a figure")
 	return c
 }
+
+// profileName are names that stand in a profile as they are.
+var profileName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]*$`)
 
 // onThisMachine runs servers as processes of this program.
 func onThisMachine(unpin bool, dir string) *bench.Host {

@@ -26,6 +26,9 @@ run beside a real one of the same suite is its prediction, with the error; other
 		Example: "  faultline report shard-1 shard-2 --out out/report\n  faultline report diff out/before out/after",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := noEmpty(cmd); err != nil {
+				return err
+			}
 			runs, err := measured.Load(args...)
 			if err != nil {
 				return err
@@ -58,8 +61,12 @@ func diffCommand() *cobra.Command {
 		Example: "  faultline report diff out/before out/after --least 5",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			rule := measured.Rule{Least: least / 100, Metrics: metrics}
-			if least < 0 || least > 100 {
+			slices.Sort(metrics)
+			rule := measured.Rule{Least: least / 100, Metrics: slices.Compact(metrics)}
+			if err := noEmpty(cmd); err != nil {
+				return err
+			}
+			if !(least >= 0 && least <= 100) {
 				return fmt.Errorf("--least: found %v, allowed is a percentage from 0 to 100", least)
 			}
 			for _, m := range metrics {

@@ -86,7 +86,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("found --workers %d, --self-check %d, --time-budget %v: none of them may be negative", f.workers, f.selfCheck, f.budget)
 	}
 	if f.out != "" {
-		if err := os.MkdirAll(f.out, 0o755); err != nil {
+		if err := reports.Folder(f.out); err != nil {
 			return fmt.Errorf("--out: %w", err)
 		}
 	}
@@ -198,17 +198,4 @@ func (p *reporter) finish(sum *campaign.Summary, junit *os.File) error {
 		return exit(exitInterrupted)
 	}
 	return nil
-}
-
-// writeFile makes a file and reports also what goes wrong when it is closed.
-func writeFile(name string, write func(io.Writer) error) error {
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	if err := write(f); err != nil {
-		f.Close()
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return f.Close()
 }

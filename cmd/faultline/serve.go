@@ -3,10 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -74,6 +77,9 @@ of three or five, the same list everywhere; --id is then the place in it, too.`,
 	return c
 }
 
+// patience is how long a broker may wait for its registration before serve tells why.
+const patience = 2 * time.Second
+
 // looking is how often serve looks whether it is to stop.
 const looking = 20 * time.Millisecond
 
@@ -81,6 +87,11 @@ func (f *serveFlags) serve(w io.Writer, stop func() bool) error {
 	if err := f.check(); err != nil {
 		return err
 	}
+	unlock, err := f.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	ended := make(chan error, 2) // a process of ours ended by itself
 	process := func(name string) (*host.Machine, error) {
 		return host.New(host.Options{Name: name, Root: f.dir, Address: f.listen, Hosts: map[string]string{}, OnExit: func(reason error) {
@@ -118,6 +129,13 @@ func (f *serveFlags) serve(w io.Writer, stop func() bool) error {
 	if f.replicas > 1 {
 		cfg.OffsetsReplicas = f.replicas // not as many as there are when the first group comes: they would stay so few
 	}
+	waits := make(chan error, 1)
+	cfg.Waits = func(reason error) {
+		select {
+		case waits <- reason:
+		default: // one is enough
+		}
+	}
 	cfg.Log.FlushInterval, cfg.Log.RetentionTime = f.flush, f.retention
 	started, refused := make(chan *broker.Broker, 1), make(chan error, 1)
 	m.Go("start", func() {
@@ -128,17 +146,29 @@ func (f *serveFlags) serve(w io.Writer, stop func() bool) error {
 		}
 	})
 	var b *broker.Broker
+	began, said := time.Now(), ""
+	tell := func(reason string) {
+		if b == nil && reason != said && time.Since(began) > patience {
+			said = reason
+			fmt.Fprintf(w, "broker %d is not up yet, coordination service %s: %s\n", f.id, strings.Join(servers, ", "), reason)
+		}
+	}
 	tick := time.NewTicker(looking)
 	defer tick.Stop()
 	for {
 		select {
 		case err := <-refused:
-			return err
+			return fmt.Errorf("%w (everything is kept in %s)", err, filepath.Clean(f.dir))
+		case reason := <-waits:
+			tell(reason.Error())
 		case b = <-started:
 			fmt.Fprintf(w, "broker %d on %s\ndata in %s\n", f.id, b.Addr(), filepath.Clean(f.dir))
 		case err := <-ended:
 			return err
 		case <-tick.C:
+			if said == "" && time.Since(began) > 2*patience {
+				tell(f.silent())
+			}
 			if !stop() {
 				continue
 			}
@@ -155,8 +185,22 @@ func (f *serveFlags) check() error {
 	if net.ParseIP(f.listen) == nil {
 		return fmt.Errorf("--listen %s: want an IP address", f.listen)
 	}
-	if f.partitions < 1 || f.replicas < 1 || f.flush <= 0 {
-		return fmt.Errorf("found --partitions %d, --replicas %d, --flush-interval %v: each is above 0", f.partitions, f.replicas, f.flush)
+	for _, n := range []struct {
+		flag             string
+		found, low, high int
+	}{{"id", f.id, 0, math.MaxInt32}, {"partitions", f.partitions, 1, broker.MaxPartitions}, {"replicas", f.replicas, 1, math.MaxInt16}, {"port", f.port, 0, 65535}, {"coord-port", f.coordPort, 0, 65535}} {
+		if n.found < n.low || n.found > n.high {
+			return fmt.Errorf("found --%s %d, allowed is %d to %d", n.flag, n.found, n.low, n.high)
+		}
+	}
+	if f.flush <= 0 || f.retention == 0 {
+		return fmt.Errorf("found --flush-interval %v, --retention %v: the first is above 0, the second not 0 (negative: for ever)", f.flush, f.retention)
+	}
+	for _, a := range slices.Concat(f.coord, f.peers) {
+		host, port, err := net.SplitHostPort(a)
+		if n, e := strconv.Atoi(port); err != nil || e != nil || host == "" || n < 1 || n > 65535 {
+			return fmt.Errorf("found the address %q of a coordination server, allowed is HOST:PORT, like 127.0.0.1:2181", a)
+		}
 	}
 	if f.advertise == "" {
 		f.advertise = f.listen
@@ -169,6 +213,34 @@ func (f *serveFlags) check() error {
 		}
 	}
 	return nil
+}
+
+// silent says why no coordination service may answer.
+func (f *serveFlags) silent() string {
+	if len(f.peers) > 1 {
+		return fmt.Sprintf("no answer, %d of the %d servers of --peers must be up", len(f.peers)/2+1, len(f.peers))
+	}
+	return "no answer"
+}
+
+// lock takes the folder for this process: two that write into it would lose what either of them keeps.
+func (f *serveFlags) lock() (unlock func(), err error) {
+	if err := os.MkdirAll(f.dir, 0o755); err != nil {
+		return nil, fmt.Errorf("--dir: %w", err)
+	}
+	file, err := os.OpenFile(filepath.Join(f.dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("--dir: %w", err)
+	}
+	mine, err := lockFile(file)
+	if err == nil && !mine {
+		err = fmt.Errorf("another faultline serves from %s: stop it, or give this one a folder of its own", filepath.Clean(f.dir))
+	}
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("--dir: %w", err)
+	}
+	return func() { file.Close() }, nil
 }
 
 // place is this server's in its ensemble; 0: it is the only one.

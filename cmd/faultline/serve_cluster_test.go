@@ -36,6 +36,9 @@ func (m *member) start(t *testing.T) {
 
 // kill ends it as a power cut of the process would: it closes nothing.
 func (m *member) kill() {
+	if m.cmd == nil {
+		return
+	}
 	_ = m.cmd.Process.Kill() // one that has ended is dead, too
 	_ = m.cmd.Wait()
 }
@@ -68,7 +71,6 @@ func TestServedClusterLosesNothingWhenServersAreKilled(t *testing.T) {
 			"--dir", filepath.Join(dir, strconv.Itoa(i+1)), "--id", strconv.Itoa(i + 1), "--port", ports[i], "--coord-port", ports[6+i],
 			"--peers", strings.Join(peers, ","), "--replicas", "3", "--partitions", "3",
 		}}
-		m.start(t)
 		members = append(members, m)
 	}
 	defer func() {
@@ -80,6 +82,14 @@ func TestServedClusterLosesNothingWhenServersAreKilled(t *testing.T) {
 			}
 		}
 	}()
+
+	members[0].start(t)
+	require.Eventually(t, func() bool {
+		text, _ := os.ReadFile(members[0].log)
+		return strings.Contains(string(text), "2 of the 3 servers of --peers must be up")
+	}, time.Minute, 50*time.Millisecond)
+	members[1].start(t)
+	members[2].start(t)
 
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()

@@ -46,6 +46,38 @@ func served(t *testing.T, f serveFlags) (broker, coordination string, stop func(
 	}
 }
 
+// Two that write into one folder would lose what either of them keeps.
+func TestFolderIsServedFromOnce(t *testing.T) {
+	f := serveFlags{dir: t.TempDir(), listen: "127.0.0.1", id: 1, partitions: 1, replicas: 1, flush: time.Millisecond, retention: -1}
+	_, coordination, stop := served(t, f)
+	again := f
+	require.ErrorContains(t, again.serve(io.Discard, func() bool { return true }), "another faultline serves from "+f.dir)
+	again.coord = []string{coordination}
+	require.ErrorContains(t, again.serve(io.Discard, func() bool { return true }), "another faultline serves from "+f.dir)
+	stop()
+	_, _, stop = served(t, f)
+	stop()
+}
+
+// Who waits for something is told for what.
+func TestBrokerThatCannotRegisterSaysWhy(t *testing.T) {
+	f := serveFlags{dir: t.TempDir(), listen: "127.0.0.1", id: 1, partitions: 1, replicas: 1, flush: time.Millisecond, retention: -1}
+	_, coordination, stop := served(t, f)
+	defer stop()
+	twin := f
+	twin.dir, twin.coord = t.TempDir(), []string{coordination}
+	r, w := io.Pipe()
+	var asked atomic.Bool
+	ended := make(chan error, 1)
+	go func() { ended <- twin.serve(w, asked.Load) }()
+	line, err := bufio.NewReader(r).ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, line, "broker 1 is not up yet, coordination service "+coordination+": broker id 1 is registered by")
+	go io.Copy(io.Discard, r)
+	asked.Store(true)
+	require.NoError(t, <-ended)
+}
+
 func TestServeForRealClientsAndAgainAfterAStop(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -4,7 +4,7 @@
 // Tags of a field:
 //
 //	yaml:"name"       its name in the file
-//	need:"true"       it must be given
+//	need:"true"       it must be given, and be no empty list
 //	default:"10s"     its value when it is not given
 //	min:"1" max:"16"  its bounds (quantities)
 //	oneof:"a|b"       the words that are allowed (strings and choices)
@@ -171,6 +171,9 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string, tags reflect.S
 			return
 		}
 		if len(list.Values) == 0 {
+			if tags.Get("need") != "" {
+				d.problem(n, path, "found an empty list, allowed is one entry or more")
+			}
 			v.SetZero()
 			return
 		}

@@ -118,7 +118,12 @@ func (c *Comparison) add(a, b *Run, rule Rule) {
 			s := &b.Series[i]
 			for k := range s.Points {
 				p := &s.Points[k]
-				old, now := a.series(s.Name).point(p.Value).values(m), p.values(m)
+				had := a.series(s.Name).point(p.Value)
+				old, now := had.values(m), p.values(m)
+				if had.silent(m) != p.silent(m) && len(old)+len(now) > 0 {
+					c.silence(b, s.Name, p.Value, m, old, now)
+					continue
+				}
 				if len(old) == 0 || len(now) == 0 {
 					if len(old)+len(now) > 0 {
 						c.Notes = append(c.Notes, fmt.Sprintf("%s: %s of %s at %s is in one only", name, m, s.Name, p.Value))
@@ -144,6 +149,27 @@ func (c *Comparison) add(a, b *Run, rule Rule) {
 	}
 }
 
+// silent tells whether a point was measured, and nothing was sent or came that a throughput or a latency could be told of.
+func (p *Point) silent(metric string) bool {
+	told := higherIsBetter(metric) || Unit(metric) == "us"
+	return told && p != nil && len(p.Repetitions) > 0 && len(p.values(metric)) == 0
+}
+
+// silence judges a figure that one side lacks, for in one of its repetitions nothing came: that is no figure to compare with, and must not pass for nothing to say.
+func (c *Comparison) silence(r *Run, series, value, metric string, old, now []float64) {
+	ch := Change{Suite: r.Suite, Arm: r.Arm, Series: series, Value: value, Metric: metric, Unit: Unit(metric), Repetitions: [2]int{len(old), len(now)}}
+	when := "only now"
+	if len(now) > 0 {
+		f := bench.FigureOf(now)
+		ch.After, ch.AfterLow, ch.AfterHigh, ch.Moved, ch.Verdict = f.Median, f.Low, f.High, 1, Better
+	} else {
+		f := bench.FigureOf(old)
+		ch.Before, ch.BeforeLow, ch.BeforeHigh, ch.Moved, ch.Verdict, when = f.Median, f.Low, f.High, -1, Worse, "before, and not now: nothing came"
+	}
+	c.Notes = append(c.Notes, fmt.Sprintf("%s, %s: %s of %s at %s was measured %s", r.Suite, r.Arm, metric, series, value, when))
+	c.Changes = append(c.Changes, ch)
+}
+
 // judge corrects the p-values and gives the verdicts.
 func (c *Comparison) judge(rule Rule) {
 	var tested []*Change
@@ -167,7 +193,9 @@ func (c *Comparison) judge(rule Rule) {
 		ch.P = least
 	}
 	for i := range c.Changes {
-		c.Changes[i].Verdict = c.Changes[i].verdict(rule)
+		if c.Changes[i].Verdict == "" {
+			c.Changes[i].Verdict = c.Changes[i].verdict(rule)
+		}
 	}
 }
 

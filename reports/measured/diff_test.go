@@ -1,6 +1,9 @@
 package measured
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -90,4 +93,74 @@ func TestWhatIsNotAlikeIsNoted(t *testing.T) {
 	d, err = Compare([]*Run{a}, []*Run{a}, Rule{Metrics: []string{"received", "sent"}})
 	require.NoError(t, err)
 	require.Len(t, d.Changes, 2)
+}
+
+// Whoever sent or received before and now nothing at all has no figure any more: the worst that can happen must not be what is not compared.
+func TestSilenceIsWorse(t *testing.T) {
+	for _, metric := range []string{"sent", "received-bytes", "latency-p99"} {
+		before, after := runOf(Real, metric, []float64{100}, []float64{100, 100}), runOf(Real, metric, []float64{100}, []float64{100, 100})
+		delete(after.Series[0].Points[1].Repetitions[0].Figures, metric)
+		d, err := Compare([]*Run{before}, []*Run{after}, Rule{Least: 0.03})
+		require.NoError(t, err)
+		require.Equal(t, 1, d.Count(Worse))
+		require.Equal(t, []string{"s, real: " + metric + " of faultline at b was measured before, and not now: nothing came"}, d.Notes)
+		d, err = Compare([]*Run{after}, []*Run{before}, Rule{Least: 0.03})
+		require.NoError(t, err)
+		require.Equal(t, 1, d.Count(Better))
+	}
+}
+
+func TestTableSaysWhereNothingCame(t *testing.T) {
+	r := runOf(Simulated, "sent", []float64{100}, []float64{100})
+	delete(r.Series[0].Points[1].Repetitions[0].Figures, "sent")
+	var out bytes.Buffer
+	require.NoError(t, r.WriteTable(&out))
+	require.Contains(t, out.String(), "note: faultline at b sent and received nothing")
+	require.NotContains(t, out.String(), "faultline at a")
+}
+
+func TestDocumentOfOthersIsChecked(t *testing.T) {
+	for want, change := range map[string]func(r *Run){
+		`suite: found "../x"`:               func(r *Run) { r.Suite = "../x" },
+		`arm: found ""`:                     func(r *Run) { r.Arm = "" },
+		`pictures[0].y: found ""`:           func(r *Run) { r.Pictures[0].Y = "" },
+		`series[1].name: found "faultline"`: func(r *Run) { r.Series = append(r.Series, r.Series[0]) },
+		"1 rates sent, 0 received":          func(r *Run) { r.Series[0].Points[0].Repetitions[0].Sent = []float64{1} },
+		"steps of 0 s": func(r *Run) {
+			one := &r.Series[0].Points[0].Repetitions[0]
+			one.Sent, one.Received, one.P50, one.P99 = []float64{1}, []float64{1}, []int64{1}, []int64{1}
+		},
+	} {
+		r := runOf(Real, "sent", []float64{1})
+		r.Kind, r.Format = kind, format
+		dir := t.TempDir()
+		write := func() {
+			var data bytes.Buffer
+			require.NoError(t, r.Write(&data))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "s.json"), data.Bytes(), 0o644))
+		}
+		write()
+		_, err := Load(dir)
+		require.NoError(t, err)
+		change(r)
+		write()
+		_, err = Load(dir)
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "s.json")
+	}
+}
+
+// A run that was only half written is no other file that happens to be there.
+func TestHalfADocumentIsNotPassedOver(t *testing.T) {
+	dir := t.TempDir()
+	_, err := SaveFiles(dir, sample(t, Simulated, 1, 1))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "other.json"), []byte(`["of somebody else"]`), 0o644))
+	_, err = Load(dir)
+	require.NoError(t, err)
+	for _, half := range []string{"", `{"kind": "faultline ben`} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "half.json"), []byte(half), 0o644))
+		_, err = Load(dir)
+		require.ErrorContains(t, err, "half.json: no JSON, or only a part of it")
+	}
 }

@@ -10,10 +10,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"faultline/reports"
 	"faultline/reports/picture"
 )
 
@@ -36,7 +38,9 @@ func Read(data []byte) (*Run, error) {
 		Kind, Build string
 		Format      int
 	}
-	if err := json.Unmarshal(data, &head); err != nil {
+	if err := json.Unmarshal(data, &head); err != nil && !json.Valid(data) {
+		return nil, fmt.Errorf("no JSON, or only a part of it: %w", err)
+	} else if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOther, err)
 	}
 	if head.Kind != kind {
@@ -46,10 +50,45 @@ func Read(data []byte) (*Run, error) {
 		return nil, fmt.Errorf("found format %d, this program reads %d: read it with the build that wrote it, %s", head.Format, format, head.Build)
 	}
 	r := &Run{}
-	return r, json.Unmarshal(data, r)
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, err
+	}
+	return r, r.check()
 }
 
-// Load reads runs: JSON files, and all that are in folders. Pieces of one measurement are put together.
+var suiteName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
+// check says what is wrong with a document that did not come from here, or was changed since: files are named after its suite, and pictures drawn of its time lines.
+func (r *Run) check() error {
+	if !suiteName.MatchString(r.Suite) {
+		return fmt.Errorf("suite: found %q, allowed are lower-case letters, digits and single dashes between them", r.Suite)
+	}
+	if r.Arm != Simulated && r.Arm != Real {
+		return fmt.Errorf("arm: found %q, allowed is %s or %s", r.Arm, Simulated, Real)
+	}
+	for i, d := range r.Pictures {
+		if d.Y != "latency" && d.Y != "time-line" && Unit(d.Y) == "" {
+			return fmt.Errorf("pictures[%d].y: found %q, allowed is a metric, latency or time-line", i, d.Y)
+		}
+	}
+	for i := range r.Series {
+		s := &r.Series[i]
+		if r.series(s.Name) != s {
+			return fmt.Errorf("series[%d].name: found %q a second time, allowed is once", i, s.Name)
+		}
+		for k := range s.Points {
+			for _, rep := range s.Points[k].Repetitions {
+				n := len(rep.Sent)
+				if n > 0 && rep.Step <= 0 || len(rep.Received) != n || len(rep.P50) != n || len(rep.P99) != n {
+					return fmt.Errorf("series %s at %s, seed %d: found a time line of steps of %v s with %d rates sent, %d received, %d and %d latencies, allowed is as many of each", s.Name, s.Points[k].Value, rep.Seed, rep.Step, n, len(rep.Received), len(rep.P50), len(rep.P99))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Load reads runs: JSON files, and all that are in folders, where JSON of other kinds is passed over. Pieces of one measurement are put together.
 func Load(paths ...string) ([]*Run, error) {
 	var runs []*Run
 	for _, path := range paths {
@@ -100,7 +139,7 @@ func SaveFiles(dir string, runs ...*Run) ([]string, error) {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		names = append(names, name)
-		return os.WriteFile(filepath.Join(dir, name), out.Bytes(), 0o644)
+		return reports.SaveFile(filepath.Join(dir, name), out.Bytes())
 	}
 	page := ""
 	for _, r := range runs {

@@ -24,6 +24,8 @@ name: two-systems
 about: Two systems, and what others found.
 topology:
   producers: [{acks: 1}]
+  groups: [{name: readers}]
+load: {step: 50ms}
 sweep: {setting: topology.producers.0.batch_records, label: batch size, unit: messages, values: [1, 50]}
 series:
   - name: faultline

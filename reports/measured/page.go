@@ -234,7 +234,19 @@ func (r *Run) WriteTable(w io.Writer) error {
 		}
 		fmt.Fprintln(tw)
 	}
-	return tw.Flush()
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for i := range r.Series {
+		for k := range r.Series[i].Points {
+			if p := &r.Series[i].Points[k]; p.silent("sent") && p.silent("received") {
+				if _, err := fmt.Fprintf(w, "note: %s at %s sent and received nothing in the measured time; a longer one (measure, of load), or less load, may tell more\n", r.Series[i].Name, p.Value); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 func percent(share float64) string { return fmt.Sprintf("%+.1f %%", share*100) }

@@ -3,6 +3,7 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -115,8 +116,8 @@ func middle(list []float64) float64 {
 // Arm runs a cell once, on simulated or on real machines.
 type Arm func(c *Cell, seed uint64, stop func() bool) (*Result, error)
 
-// Run measures the suite, all of it once for each seed, so that what disturbs a real machine for a while falls on all points alike; each point is told when it is done. When stop says so it returns
-// what it has, with ErrStopped.
+// Run measures the suite, all of it once for each seed, so that what disturbs a real machine for a while falls on all points alike; each point is told when it is done. When stop says so, or a run
+// fails, it returns what it has, with ErrStopped or that error.
 func (s *Suite) Run(arm Arm, seeds []uint64, stop func() bool, done func(curve *Curve, p *Point)) (*Outcome, error) {
 	out := &Outcome{Suite: s, Seeds: seeds}
 	for round, seed := range seeds {
@@ -128,14 +129,14 @@ func (s *Suite) Run(arm Arm, seeds []uint64, stop func() bool, done func(curve *
 			for k, v := range s.Sweep.Values {
 				c, err := s.Cell(series, v)
 				if err != nil {
-					return nil, err
+					return out, err
 				}
 				r, err := arm(c, seed, stop)
 				if errors.Is(err, ErrStopped) {
 					return out, err
 				}
 				if err != nil {
-					return nil, fmt.Errorf("suite %s, %w", s.Name, err)
+					return out, fmt.Errorf("suite %s, %w", s.Name, err)
 				}
 				curve := &out.Curves[i]
 				if round == 0 {
@@ -149,6 +150,11 @@ func (s *Suite) Run(arm Arm, seeds []uint64, stop func() bool, done func(curve *
 		}
 	}
 	return out, nil
+}
+
+// Empty tells whether nothing was measured at all.
+func (o *Outcome) Empty() bool {
+	return !slices.ContainsFunc(o.Curves, func(c Curve) bool { return len(c.Points) > 0 })
 }
 
 // recovery is the longest recovery of all faults, in seconds. Of an effect that was not over at the end it is known that it lasted at least as long as was measured.
@@ -214,7 +220,7 @@ func (r *Result) Recovery(b Band, share float64) (time.Duration, bool) {
 // Number is a value of a sweep on an axis: counts and rates as they are, sizes in bytes, durations in seconds; false: it is a word.
 func Number(value string) (float64, bool) {
 	if v, err := strconv.ParseFloat(value, 64); err == nil {
-		return v, true
+		return v, !math.IsNaN(v) && !math.IsInf(v, 0)
 	}
 	if v, err := quantity.Bytes(0).Parse(value); err == nil && v != quantity.Endless {
 		return float64(v), true

@@ -64,7 +64,7 @@ func TestValuesOnAnAxis(t *testing.T) {
 		require.True(t, ok, value)
 		require.InDelta(t, want, n, 1e-9)
 	}
-	for _, word := range []string{"lz4", "never", "unlimited", ""} {
+	for _, word := range []string{"lz4", "never", "unlimited", "", "NaN", "inf"} {
 		_, ok := Number(word)
 		require.False(t, ok, word)
 	}

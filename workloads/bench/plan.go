@@ -41,18 +41,41 @@ func (n *Need) Check() error {
 	switch {
 	case n.In <= 0:
 		return fmt.Errorf("in: found %v, allowed is more than nothing, like 100MiB/s", n.In)
-	case n.Message < 16 || n.Message > 1<<20:
-		return fmt.Errorf("message: found %v, allowed is 16B to 1MiB", n.Message)
+	case n.Message < 16 || n.Message > 1<<20-512: // which is what fits into a batch of a topic's max_batch
+		return fmt.Errorf("message: found %v, allowed is 16B to %v", n.Message, quantity.Bytes(1<<20-512))
+	case n.Acks != "0" && n.Acks != "1" && n.Acks != "all":
+		return fmt.Errorf("acks: found %q, allowed is 0, 1 or all", n.Acks)
+	case n.Groups > 0 && n.P99 < time.Microsecond:
+		return fmt.Errorf("p99: found %v, allowed is 1us or more", n.P99)
 	case n.Replicas < 1 || n.Replicas > 16:
 		return fmt.Errorf("replicas: found %d, allowed is 1 to 16", n.Replicas)
 	case n.Groups < 0 || n.Groups > 64:
 		return fmt.Errorf("groups: found %d, allowed is 0 to 64", n.Groups)
 	case n.Most < n.Replicas || n.Most > 128:
 		return fmt.Errorf("most brokers: found %d, allowed is %d (the replicas) to 128", n.Most, n.Replicas)
-	case n.rate() < 1:
-		return fmt.Errorf("in: found %v in messages of %v, less than one a second", n.In, n.Message)
+	case n.rate() < 1 || n.rate() > mostRate:
+		return fmt.Errorf("in: found %v in messages of %v, that is %d a second, allowed are 1 to %d", n.In, n.Message, n.rate(), mostRate)
 	}
 	return nil
+}
+
+// mostRate is that of a suite's load.
+const mostRate = 100_000_000
+
+// patience is how long a batch waits for more, and an unreplicated log for its flush: a small part of the age that messages may have, but never longer than pays.
+func (n *Need) patience() quantity.Duration {
+	if n.Groups == 0 {
+		return quantity.Duration(longestPatience)
+	}
+	return quantity.Duration(min(longestPatience, max(n.P99/10, time.Microsecond)).Truncate(time.Microsecond))
+}
+
+const longestPatience = 5 * time.Millisecond
+
+// window is how long a cluster is watched: long enough for a hundredth of the messages to be some.
+func (n *Need) window() quantity.Duration {
+	const messages = 1000
+	return quantity.Duration(max(500*time.Millisecond, time.Duration(messages)*time.Second/time.Duration(n.rate())))
 }
 
 // rate is the load in messages a second.
@@ -118,12 +141,12 @@ func (n *Need) suite(brokers, partitions, consumers int) (*Suite, error) {
 name: plan
 topology:
   brokers: %d
-  topics: [{name: visits, partitions: %d, replicas: %d, min_isr: %d, segment_bytes: 64MiB, retention_bytes: 128MiB, flush_interval: 5ms}]
-  producers: [{count: %d, acks: %s, batch: 64KiB, linger: 5ms, in_flight: 5, buffer: 32MiB}]%s
+  topics: [{name: visits, partitions: %d, replicas: %d, min_isr: %d, segment_bytes: 64MiB, retention_bytes: 128MiB, flush_interval: %v}]
+  producers: [{count: %d, acks: %s, batch: 64KiB, linger: %v, in_flight: 5, buffer: 32MiB}]%s
 workload: {message_bytes: %v}
-load: {rate: %d/s, warm_up: 500ms, measure: 500ms, fan_out: %d}
+load: {rate: %d/s, warm_up: 500ms, measure: %v, fan_out: %d}
 sweep: {setting: topology.brokers, values: [%d]}
-`, brokers, partitions, n.Replicas, 1+n.Replicas/2, brokers, n.Acks, groups, n.Message, n.rate(), max(n.Groups, 1), brokers))
+`, brokers, partitions, n.Replicas, 1+n.Replicas/2, max(n.patience(), quantity.Duration(time.Millisecond)), brokers, n.Acks, n.patience(), groups, n.Message, n.rate(), n.window(), max(n.Groups, 1), brokers))
 }
 
 // try simulates one cluster.

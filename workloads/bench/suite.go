@@ -32,7 +32,7 @@ type Suite struct {
 	Profile string `yaml:"profile" default:"virtio-2026"`
 	// The machines and how they are configured, as in a scenario.
 	Topology scenario.Topology `yaml:"topology"`
-	// The messages, as in a scenario: message_bytes is their size. Rate and duration come from the load.
+	// The messages: their message_bytes and visitors, as in a scenario. Rate and duration come from the load.
 	Workload scenario.Workload `yaml:"workload"`
 	// What goes wrong, as in a scenario, counted from the start of the load. On a real machine nothing does.
 	Faults faults.Plan `yaml:"faults"`
@@ -190,10 +190,48 @@ func ParseSuite(file string, data []byte) (*Suite, error) {
 		s.Sweep.Label = s.Sweep.Setting
 	}
 	var wrong []error
+	say := func(format string, args ...any) {
+		wrong = append(wrong, fmt.Errorf("%s: %w", file, fmt.Errorf(format, args...)))
+	}
+	// What is found by its name or value later must be one thing.
+	for i, v := range s.Sweep.Values {
+		if slices.Contains(s.Sweep.Values[:i], v) {
+			say("sweep.values: found %q a second time, allowed is once", v)
+		}
+	}
+	for i := range s.Series {
+		if name := s.Series[i].Name; slices.ContainsFunc(s.Series[:i], func(other Series) bool { return other.Name == name }) {
+			say("series[%d].name: found %q a second time, allowed is once", i, name)
+		} else if strings.TrimSpace(name) == "" {
+			say("series[%d].name: found %q, allowed is a name for the legend", i, name)
+		}
+	}
+	for _, path := range strings.Fields(s.Sweep.Setting) {
+		if err := settable(path); err != nil {
+			say("sweep.setting: %w", err)
+		}
+	}
+	if strings.TrimSpace(s.Sweep.Setting) == "" {
+		say("sweep.setting: found nothing, allowed is the path of a setting, like topology.brokers")
+	}
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
+	}
+	var cells []*Cell
 	for i := range s.Series {
 		for _, v := range s.Sweep.Values {
-			if _, err := s.Cell(&s.Series[i], v); err != nil {
+			c, err := s.Cell(&s.Series[i], v)
+			if err != nil {
 				wrong = append(wrong, fmt.Errorf("%s: %w", file, err))
+				continue
+			}
+			cells = append(cells, c)
+		}
+	}
+	if len(wrong) == 0 {
+		for i, p := range s.Pictures {
+			if err := p.drawable(cells); err != nil {
+				say("pictures[%d]: %w", i, err)
 			}
 		}
 	}
@@ -202,7 +240,37 @@ func ParseSuite(file string, data []byte) (*Suite, error) {
 			wrong = append(wrong, fmt.Errorf("%s: published[%d].value: found %q, allowed is a value of the sweep: %s", file, i, p.Value, strings.Join(s.Sweep.Values, ", ")))
 		}
 	}
-	return s, errors.Join(wrong...)
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
+	}
+	return s, nil
+}
+
+// settable says what is wrong with the path of a setting of a cell. What the suite itself is made of, such as its profile, is the same for all cells.
+func settable(path string) error {
+	roots := []string{"topology", "workload", "faults", "load", "queue"}
+	root, _, _ := strings.Cut(path, ".")
+	if !slices.Contains(roots, root) {
+		return fmt.Errorf("found %q, allowed is a path that begins with one of %s, like topology.brokers%s", path, strings.Join(roots, ", "), quantity.DidYouMean(root, roots))
+	}
+	return nil
+}
+
+// drawable says what a picture lacks that no cell has: its figures would be missing everywhere.
+func (p *Picture) drawable(cells []*Cell) error {
+	some := func(has func(c *Cell) bool) bool { return slices.ContainsFunc(cells, has) }
+	switch {
+	case p.Y == "time-line" || p.Y == "recovery":
+		if !some(func(c *Cell) bool { return c.Load.Step.V() > 0 && 2*c.Load.Step.V().D() <= c.Load.length() }) {
+			return fmt.Errorf("%s: allowed is a suite with a load.step, of which two or more fit into warm_up and measure", p.Y)
+		}
+		if p.Y == "recovery" && !some(func(c *Cell) bool { return len(c.Scenario.Faults) > 0 }) {
+			return fmt.Errorf("%s: allowed is a suite with faults", p.Y)
+		}
+	case !strings.HasPrefix(p.Y, "sent") && !some(func(c *Cell) bool { return len(c.Scenario.Topology.Groups) > 0 }):
+		return fmt.Errorf("%s: allowed is a suite with topology.groups, which receive", p.Y)
+	}
+	return nil
 }
 
 // Cell is one value of one series: what is run, several times perhaps.
@@ -224,13 +292,31 @@ func (s *Suite) Cell(series *Series, value string) (*Cell, error) {
 		set = append(set, path+"="+value)
 	}
 	where := fmt.Sprintf("series %q at %s %s", series.Name, s.Sweep.Label, value)
+	for _, one := range series.Set {
+		path, _, ok := strings.Cut(one, "=")
+		if err := settable(strings.TrimSpace(path)); ok && err != nil {
+			return nil, fmt.Errorf("%s: set: %w", where, err)
+		}
+	}
 	data, err := override(s.source, append(slices.Clone(series.Set), set...))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	cell := &Suite{}
-	if _, problems := strict.Decode(where, data, cell); len(problems) > 0 {
-		return nil, problems.Err()
+	doc, problems := strict.Decode(where, data, cell)
+	for i := range problems {
+		problems[i].Line = 0 // which is not the user's file's
+	}
+	if err := problems.Err(); err != nil {
+		return nil, err
+	}
+	for _, path := range []string{"workload.rate", "workload.duration", "workload.kind", "workload.input", "workload.tombstones", "workload.max_lag"} {
+		if doc.Given(path) {
+			return nil, fmt.Errorf("%s: %s: allowed is nothing in a suite, where load says how hard clients drive and for how long, and messages are page visits", where, path)
+		}
+	}
+	if step := cell.Load.Step.V().D(); step > 0 && cell.Load.length()/step > mostSteps {
+		return nil, fmt.Errorf("%s: load.step: found %v of %v, allowed is %v or more: a time line has %d steps at most", where, cell.Load.Step, cell.Load.length(), quantity.Duration(cell.Load.length()/mostSteps), mostSteps)
 	}
 	sc := scenario.New(s.Name)
 	topology := cell.Topology
@@ -268,5 +354,8 @@ func fanOut(groups []scenario.Group, n int) []scenario.Group {
 	}
 	return out
 }
+
+// mostSteps bounds what a time line keeps: each step has a histogram.
+const mostSteps = 10_000
 
 func (l *Load) length() time.Duration { return l.WarmUp.V().D() + l.Measure.V().D() }

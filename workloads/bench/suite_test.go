@@ -80,6 +80,17 @@ func TestSuiteSaysWhatIsWrong(t *testing.T) {
 		head + "series: [{name: a, set: [topology.producers.4=1]}]":         "found entry 4, the list has 0 entries",
 		head + "series: [{name: a, set: [\"topology.coordinators.id=1\"]}]": `series "a" at topology.brokers 1`,
 		"name: x\nsweep: {setting: topology.brokers, values: [1, none]}":    "topology.brokers none",
+		"name: x\nsweep: {setting: topology.brokers, values: []}":           "sweep.values: found an empty list",
+		"name: x\nsweep: {setting: topology.brokers, values: [1, 2, 1]}":    `sweep.values: found "1" a second time`,
+		"name: x\nsweep: {setting: \" \", values: [1]}":                     "sweep.setting: found nothing",
+		"name: x\nsweep: {setting: profile, values: [paper-2011]}":          `sweep.setting: found "profile", allowed is a path that begins with one of topology`,
+		"name: x\nsweep: {setting: workload.rate, values: [100/s]}":         "workload.rate: allowed is nothing in a suite",
+		head + "series: [{name: a}, {name: a}]":                             `series[1].name: found "a" a second time`,
+		head + "series: [{name: a, set: [sweep.scale=log]}]":                `set: found "sweep.scale"`,
+		head + "load: {step: 1us, measure: 1s}":                             "load.step: found 1us of 1.05s, allowed is",
+		head + "pictures: [{y: time-line}]":                                 "pictures[0]: time-line: allowed is a suite with a load.step",
+		head + "pictures: [{y: recovery}]\nload: {step: 1ms}":               "pictures[0]: recovery: allowed is a suite with faults",
+		head + "pictures: [{y: latency}]":                                   "pictures[0]: latency: allowed is a suite with topology.groups",
 	} {
 		_, err := ParseSuite("x.yaml", []byte(file))
 		require.Error(t, err, file)

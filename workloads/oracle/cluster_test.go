@@ -355,6 +355,32 @@ func TestAgreement(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a follower joins with a log that was begun anew behind what is committed", func(t *testing.T) {
+		for _, anew := range []bool{true, false} {
+			x := newTrio(t, -1)
+			x.write(1, "0a", "0b")
+			x.write(2, "0a", "0b")
+			x.write(3)
+			x.tell(leads(1, 0, 1, 2) + "b1 log.committed t/0 - 2 0 1")
+			if x.writeFrom(3, 2); anew {
+				x.tell("b3 log.truncated t/0 - 0 2")
+			} // else retention took it
+			if x.tell(leads(1, 0, 1, 2, 3)); anew {
+				x.fires(Match, "broker 3 joins the in-sync replicas of t/0 without what was committed at 0..0")
+			} else {
+				require.Empty(t, x.found())
+			}
+		}
+	})
+	t.Run("a follower joins with another leader", func(t *testing.T) {
+		x := newTrio(t, -1)
+		x.write(1, "0a", "0b")
+		x.write(2, "0a", "0b")
+		x.write(3, "0a")
+		x.tell(leads(1, 0, 1, 2) + "b1 log.committed t/0 - 2 0 1" + leads(2, 1, 2, 3))
+		x.write(3, "0a", "0b")
+		x.fires(Match, "broker 3 joins the in-sync replicas of t/0 without what was committed at 1..1")
+	})
 	t.Run("logs differ in the end", func(t *testing.T) {
 		x := newTrio(t, -1)
 		x.write(1, "0a", "0b")

@@ -19,6 +19,8 @@ import (
 //   - it holds batches for the same offsets, without a gap, and is durable; the records in it are ones that were there, with the same leader epoch, time, key, value and headers;
 //   - a record that is not in it is below the high watermark, and its key comes again later, below the high watermark, in the same log; or it is a tombstone whose batch says that it may go by now (by that broker's wall clock,
 //     the latest reading of the last 30 s), and nothing of its key is left before it;
+//   - a tombstone that stays is to stay for the topic's time from then on (Promise.Topics, TombstoneRetention), by the earliest reading of that broker's wall clock of the last 30 s and less compactingWithin; and
+//     once a batch says until when, no other one says otherwise;
 //   - of each idempotent producer the last batch below the high watermark stays, if only as a header that says so: a replica that copies the log, or reads it after a crash, knows retries by it (IDEMP). A producer
 //     that was silent for forgottenAfter, by its batch's time and the broker's wall clock, may be forgotten;
 //   - the active segment is not touched.
@@ -29,8 +31,7 @@ import (
 // After an unclean election, where the topic allows it, the table of last records begins anew. Beyond the atlas ([Ruins]) a partition that is freed is not judged, and
 // none once a disk or a wire was ruined.
 //
-// Not verified: that there is compaction at all; how long a tombstone stays once its batch says until when, beyond that (the policy's time is not held against what the batch says); a replica that lagged longer
-// than tombstones stay may have an old value of a key whose tombstone it never saw.
+// Not verified: that there is compaction at all; a replica that lagged longer than tombstones stay may have an old value of a key whose tombstone it never saw.
 type Compaction struct {
 	Findings
 	recordless
@@ -98,6 +99,9 @@ func (o *Compaction) shown(l *diskLog) int64 {
 	return l.visible
 }
 
+// compactingWithin is how long a compaction may take: what it says of tombstones counts from its begin.
+const compactingWithin = 10 * time.Second
+
 // compacts compares the segment that comes with those that go.
 func (o *Compaction) compacts(l *diskLog, e *history.Event) {
 	if !o.follows(l.topic) || !l.open {
@@ -148,6 +152,8 @@ func (o *Compaction) compacts(l *diskLog, e *history.Event) {
 	if judged {
 		o.remembers(l, e, name, shown, wall)
 	}
+	stays := o.disks.promise.topic(l.topic).TombstoneRetention
+	soonest := o.disks.earliest(l.on) + (stays - compactingWithin).Milliseconds()
 	i := 0
 	for _, r := range have {
 		if r.offset < from || r.offset >= to {
@@ -160,6 +166,9 @@ func (o *Compaction) compacts(l *diskLog, e *history.Event) {
 		if i < len(fresh) && fresh[i].offset == r.offset {
 			if f := fresh[i]; f.epoch != r.epoch || f.hash != r.hash {
 				tell("the record at offset %d is not the one that was there", r.offset)
+			} else if stays > 0 && r.tombstone && f.horizon != r.horizon && (r.horizon != 0 || f.horizon < soonest) {
+				tell("the tombstone at offset %d is to stay until %v, where it was %v; the topic keeps tombstones for %v, the wall clock shows %v",
+					r.offset, time.UnixMilli(f.horizon).UTC(), time.UnixMilli(r.horizon).UTC(), stays, time.UnixMilli(wall).UTC())
 			}
 			i++
 			continue

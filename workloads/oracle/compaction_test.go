@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -119,6 +120,21 @@ func TestCompactionBySuperseding(t *testing.T) {
 	}))
 	require.Empty(t, b.tells(Durable))
 	b.silent()
+}
+
+// The log keeps tombstones for a day.
+func TestCompactionOfATombstoneThatIsToGoTooSoon(t *testing.T) {
+	for stays, soon := range map[time.Duration]bool{24 * time.Hour: false, 24*time.Hour + time.Minute: true} {
+		b := newCompacted(t, "a", "b", "a", "-b", "c", "a", "d")
+		b.disks.promise.Topics[0].TombstoneRetention = stays
+		require.NoError(t, b.do(func() error { return b.log.Compact(1 << 40) }))
+		if got := b.tells(Retain); soon {
+			require.Len(t, got, 1)
+			require.Contains(t, got[0], "the tombstone at offset 3 is to stay until")
+		} else {
+			require.Empty(t, got)
+		}
+	}
 }
 
 func gone(b *compacted, n int64) (out []bool) {

@@ -53,9 +53,10 @@ type Delivery struct {
 
 	coord  history.Applied
 	groups coordinators
-	states map[string][]PartitionState // by the path of its node
-	paths  map[string]*seatLog         // by "g/t/p"
-	near   [16]*seatLog                // by partition: the seat looked up last
+	gaveUp func(e *history.Event, r *record) // a record failed, or nobody knows; nil: nobody wants to hear
+	states map[string][]PartitionState       // by the path of its node
+	paths  map[string]*seatLog               // by "g/t/p"
+	near   [16]*seatLog                      // by partition: the seat looked up last
 
 	stats Stats
 	steps int
@@ -94,6 +95,9 @@ func (d *Delivery) Observe(e *history.Event) {
 		if r := d.outcome(e); r != nil {
 			r.state = unknown
 			d.stats.Unknown++
+			if d.gaveUp != nil {
+				d.gaveUp(e, r)
+			}
 		}
 	case history.Processed:
 		d.processed(e)

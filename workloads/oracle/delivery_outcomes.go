@@ -32,6 +32,9 @@ func (d *Delivery) failed(e *history.Event) {
 	}
 	r.state = failed
 	d.stats.Failed++
+	if d.gaveUp != nil {
+		d.gaveUp(e, r)
+	}
 	if r.seen {
 		d.Violate(e.At, Deliver, "record %v is reported as failed (%s) but is in %s/%d at offset %d", e.ID, e.Text, r.topic.name, r.partition, r.offset)
 	}

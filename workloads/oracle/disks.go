@@ -184,6 +184,15 @@ func (d *Disks) latest(b *brokerDisk, ever bool) int64 {
 	return t
 }
 
+// earliest is the earliest time, in ms since 1970, that the machine's wall clock would have shown now by how it went lately.
+func (d *Disks) earliest(b *brokerDisk) int64 {
+	t := b.wall().UnixMilli()
+	for _, s := range b.ahead {
+		t = min(t, d.now().Milliseconds()+s.ahead)
+	}
+	return t
+}
+
 func (d *Disks) traced(b *brokerDisk, e *history.Event) {
 	t := &e.Trace
 	switch t.Kind {

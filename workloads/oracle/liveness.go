@@ -21,6 +21,8 @@ import (
 //   - every partition with several replicas has a leader, which is registered, and all of its replicas are in sync;
 //   - no process ends with an error. (A panic is never excused.)
 //
+// Verified when nothing disturbs for deliveredWithin: no record that was sent so long ago is given up because the producer's delivery time-out is over, be it known or not whether it is in the log.
+//
 // Verified always: a producer or consumer never ends with an error; a broker or coordination server only because its disk is full, or failed
 // and a fault of a disk is or was there a moment ago, or after one of its logs was fenced.
 //
@@ -34,7 +36,7 @@ import (
 // Beyond the atlas ([Ruins]): a server whose disk decayed or lost what was flushed may end with any error, stay down or keep logs closed. One whose disk was replaced
 // comes back. A partition that is freed need not find a leader, or its replicas each other. With the registry ruined only panics and worlds that do not go on are told. Everything else holds.
 //
-// Not verified: which records are missing (Delivery), how fast things are before the heal (Budget).
+// Not verified: which records are missing (Delivery), how fast things are before the heal (Budget), records that are given up for other reasons, or sooner, or where disks are too small (Promise.Small).
 type Liveness struct {
 	Findings
 	promise  *Promise
@@ -46,6 +48,7 @@ type Liveness struct {
 	open     map[hosted]bool // logs that are open
 	disks    map[int]bool    // disk faults that are active
 	diskAt   time.Duration   // when the last one ended; none
+	topics   time.Duration   // when one was made, changed or deleted last
 	next     time.Duration   // when to look next; none: something disturbs
 }
 
@@ -72,6 +75,9 @@ func NewLiveness(p *Promise, d *Delivery) *Liveness {
 	l := &Liveness{promise: p, delivery: d, reg: newRegistry(), calm: newCalm(p), machines: map[string]*station{}, told: map[string]bool{}, open: map[hosted]bool{},
 		disks: map[int]bool{}, diskAt: none, next: none}
 	l.Free(p.Ruins.Registry)
+	if d != nil {
+		d.gaveUp = l.gaveUp
+	}
 	for _, names := range [][]string{p.Coord, p.Brokers} {
 		for _, m := range names {
 			if slices.Contains(p.Spare, m) {
@@ -198,7 +204,10 @@ func (l *Liveness) traced(e *history.Event) {
 		return
 	}
 	switch what, _ := l.reg.observe(e); what {
-	case brokerChange, memberChange, topicChange:
+	case topicChange:
+		l.topics = e.At
+		fallthrough
+	case brokerChange, memberChange:
 		clear(l.told)
 		l.plan(e.At)
 	}

@@ -112,3 +112,26 @@ func TestLivenessWaits(t *testing.T) {
 	s.tell("processed c1 g/t/0 1 0/1; crash b1")
 	require.Equal(t, "b1 is down since 0s", l.Waits())
 }
+
+// Nothing is in the way of a producer, and it gives records up: whether they may be in the log does not matter.
+func TestLivenessOfRecordsThatAreGivenUp(t *testing.T) {
+	for _, c := range []string{
+		"sent 0/1 t; +20s; failed 0/1 t/0: delivery timed out: no leader",
+		"sent 0/1 t; +20s; unknown 0/1 t/0: delivery timed out",
+		"fault 1 x; sent 0/1 t; +1h; healed 1 x; +20s; failed 0/1 delivery timed out",
+	} {
+		fires(t, livenessOf(calmly()), Live, "record 0/1, sent to t at ", expand(upAndRead+c))
+	}
+	small := calmly()
+	small.Small = true
+	silent(t, livenessOf(small), expand(upAndRead+"sent 0/1 t; +20s; failed 0/1 delivery timed out"))
+	for _, c := range []string{
+		"sent 0/1 t; +19s; failed 0/1 delivery timed out",                             // its time-out is short
+		"fault 1 x; sent 0/1 t; +1h; failed 0/1 delivery timed out",                   // something disturbs
+		"fault 1 x; sent 0/1 t; +1h; healed 1 x; +19s; failed 0/1 delivery timed out", // or has
+		"sent 0/1 t; +20s; failed 0/1 record too large",
+		"coord znode.deleted /brokers/topics/t; sent 0/1 t; +20s; failed 0/1 delivery timed out",
+	} {
+		silent(t, livenessOf(calmly()), expand(upAndRead+c))
+	}
+}

@@ -16,7 +16,8 @@ import (
 // When a leader begins in a clean election: its log has every batch that was below a HW before (DUR). And the registry names no leader that was neither in sync nor eligible, unless the topic
 // allows that.
 //
-// When a follower joins the in-sync replicas: its log has every batch that was below a HW before (MATCH), for it may be elected from then on.
+// When a follower joins the in-sync replicas, by whoever's decision: its log has every batch that was below a HW before (MATCH), for it may be elected from then on. Retention may have taken those at its start; that it was begun anew there
+// does not excuse more than what no other copy has either.
 //
 // At the end, on every replica whose log is open: batches at the same offset with the same leader epoch are the same; and below the HW of the leader all logs are the
 // same, and have what was ever committed, as far as their retention left it.
@@ -172,6 +173,15 @@ func (o *Agreement) earliest(p *replicas, of *diskLog) (offset int64) {
 	return offset
 }
 
+// owes is the offset from which on a log must have what is committed: its first one, as far as retention made it that. A log that was begun anew may begin no later than another copy.
+func (o *Agreement) owes(p *replicas, l *diskLog) int64 {
+	first := l.first()
+	if first > 0 && first == l.restarted {
+		return min(first, o.earliest(p, l))
+	}
+	return first
+}
+
 // first is the first offset of the log.
 func (l *diskLog) first() int64 {
 	if live := l.live(); len(live) > 0 {
@@ -191,7 +201,7 @@ func (o *Agreement) began(e *history.Event, p *replicas) {
 	if p.topic.Compact {
 		return
 	}
-	start := l.first()
+	start := o.owes(p, l)
 	for len(g.batches) > 0 && g.batches[0].base < start {
 		g.from = g.batches[0].next()
 		g.batches = g.batches[1:]
@@ -240,11 +250,11 @@ func (o *Agreement) decided(e *history.Event, p *replicas, was, now *PartitionSt
 	for _, m := range now.ISR {
 		name, ok := o.cluster.intact(m)
 		l := o.disks.on(name, p.place)
-		if findMember(was.ISR, m.ID) >= 0 || now.LeaderEpoch != was.LeaderEpoch || !ok || l == nil || !l.open || l.failed || l.cutting {
+		if findMember(was.ISR, m.ID) >= 0 || p.lost || !ok || l == nil || !l.open || l.failed || l.cutting {
 			continue
 		}
 		committed := g.batches
-		for start := l.first(); len(committed) > 0 && committed[0].base < start; {
+		for start := o.owes(p, l); len(committed) > 0 && committed[0].base < start; {
 			committed = committed[1:]
 		}
 		if _, why := o.lacks(l, committed); why != "" {
@@ -350,7 +360,7 @@ func (o *Agreement) Finish(end End) {
 				continue
 			}
 			other, _, _, _ := o.disks.last(l)
-			if why := o.apart(base, other, l.first(), lead.committed); why != "" {
+			if why := o.apart(base, other, o.owes(p, l), lead.committed); why != "" {
 				o.Violate(end.At, Match, "the logs of %s on %s, which leads, and on %s differ: %s", p.place, lead.on.machine, b.machine, why)
 			}
 		}

@@ -110,7 +110,9 @@ type Topic struct {
 	Replicas       int           // of each partition; 0 counts as 1
 	MinISR         int           // in-sync replicas that acks=all needs
 	Unclean        bool          // a replica that may lack committed records may lead when no other is left
-	Compact        bool          // of each key the last record stays, for some time at least that of a tombstone
+	// TombstoneRetention is how long a tombstone stays after what it supersedes was compacted away. 0: not judged.
+	TombstoneRetention time.Duration
+	Compact            bool // of each key the last record stays, for some time at least that of a tombstone
 }
 
 // Replicated tells whether the topic's partitions have several replicas: what is visible is then what is committed, below the high watermark, not

@@ -17,7 +17,7 @@ import (
 //   - a session does not expire earlier than its time-out after it was last heard of (a request of it that succeeded, by the tap), less
 //     the drift that the promise allows;
 //   - the session of a process that is gone ends within its time-out and Promise.SessionSlack, counted from the last disturbance, with none
-//     active;
+//     active; where the plan changes the rate of clocks, within the longest time-out more;
 //   - a session whose process is up does not expire when nothing disturbed for twice its time-out and Promise.SessionSlack;
 //   - a restarted coordination server has every transaction that it traced;
 //   - nothing is served to a session that has ended, and a consumer whose session has ended hands nothing over.
@@ -277,9 +277,13 @@ func (s *Sessions) handed(e *history.Event) {
 	s.fine[t.Subject] = holder{consumer: t.Detail, machine: e.Machine, inc: e.Incarnation}
 }
 
-// due is when the session of a process that is gone must have ended.
+// due is when the session of a process that is gone must have ended. A server whose clock changed its rate finds the timer that it set before to be late, takes itself for held up, and begins all
+// time-outs anew; that may be as late as the longest time-out after the change.
 func (s *Sessions) due(id int64, since time.Duration) time.Duration {
 	timeout := s.reg.sessions[id].timeout
+	if s.promise.Drift > 0 {
+		timeout += s.promise.SessionTimeout
+	}
 	return max(since, s.calm.since) + timeout + time.Duration(float64(timeout)*s.promise.Drift) + s.promise.SessionSlack
 }
 

@@ -63,6 +63,10 @@ func TestSessionsExpireInTime(t *testing.T) {
 	drifting.Drift = 0.05
 	silent(t, NewSessions(drifting), oneSession+heard+"+4700ms;"+expire)
 	fires(t, NewSessions(drifting), Session, "expired at 14.698s", oneSession+heard+"+4698ms;"+expire)
+	// A clock that changed its rate may make the service begin the time-out anew, once.
+	silent(t, NewSessions(drifting), oneSession+"+1s; crash c1; fault 1 x; +1h; healed 1 x; +17s;"+expire)
+	fires(t, NewSessions(drifting), Session, "session 0x7 still lives", oneSession+"+1s; crash c1; fault 1 x; +1h; healed 1 x; +18s; request p 1s")
+	fires(t, NewSessions(calmly()), Session, "session 0x7 still lives", oneSession+"+1s; crash c1; fault 1 x; +1h; healed 1 x; +12s; request p 1s")
 	// The process is gone, but the service cannot know as long as something disturbs.
 	silent(t, NewSessions(calmly()), oneSession+"+1s; crash c1; +10s;"+expire+"+1h")
 	silent(t, NewSessions(calmly()), oneSession+"+1s; crash c1; fault 1 x; +1h; healed 1 x; +10s;"+expire)

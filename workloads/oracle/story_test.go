@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -20,7 +21,7 @@ import (
 //
 //	+5s                                  time passes
 //	sent 0/0 t                           by producer p on machine p (source 0), p1 on p1 (source 1), ...
-//	acked 0/0 t/0 41                     also: failed 0/0, unknown 0/0
+//	acked 0/0 t/0 41                     also: failed 0/0, unknown 0/0, and why
 //	processed c1 g/t/0 41 0/0            by consumer c1 on machine c1; a last word "bad" changes the hash
 //	sought c1 g/t/0 41
 //	b1 log.visible t/0 - 42              a trace event of machine b1: kind, subject, detail (- for none, _ for a space), A, B, C
@@ -179,9 +180,9 @@ func (s *story) event(w []string) {
 		t, p := place(w[2])
 		r.Acked(s.who(producerOf(s.id(w[1]))), s.id(w[1]), t, p, s.num(w[3]))
 	case "failed":
-		r.Failed(s.who(producerOf(s.id(w[1]))), s.id(w[1]), "no")
+		r.Failed(s.who(producerOf(s.id(w[1]))), s.id(w[1]), cmp.Or(strings.Join(w[2:], " "), "no"))
 	case "unknown":
-		r.Unknown(s.who(producerOf(s.id(w[1]))), s.id(w[1]), "timed out")
+		r.Unknown(s.who(producerOf(s.id(w[1]))), s.id(w[1]), cmp.Or(strings.Join(w[2:], " "), "timed out"))
 	case "processed":
 		g, t, p := seat(w[2])
 		hash := uint64(s.id(w[4])) + 1

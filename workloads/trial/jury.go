@@ -67,7 +67,7 @@ func (r *run) promise() *oracle.Promise {
 		p.Topics = append(p.Topics, oracle.Topic{
 			Name: t.Topics[i].Name, Partitions: int32(t.Topics[i].Partitions.V()), SegmentBytes: c.SegmentBytes,
 			RetentionTime: c.RetentionTime, RetentionBytes: c.RetentionBytes,
-			Replicas: int(t.Topics[i].Replicas.V()), MinISR: int(t.Topics[i].MinISR.V()), Unclean: t.Topics[i].Unclean.V() == "yes", Compact: c.Compact,
+			Replicas: int(t.Topics[i].Replicas.V()), MinISR: int(t.Topics[i].MinISR.V()), Unclean: t.Topics[i].Unclean.V() == "yes", Compact: c.Compact, TombstoneRetention: c.DeleteRetention,
 		})
 	}
 	if slices.ContainsFunc(p.Groups, func(g oracle.Group) bool { return g.Coordinated }) {
@@ -108,7 +108,8 @@ func (r *run) empanel() {
 	var c *oracle.Cluster
 	if slices.ContainsFunc(p.Topics, func(t oracle.Topic) bool { return t.Replicas > 1 }) {
 		c = oracle.NewCluster(p)
-		r.jury = append(r.jury, oracle.NewAgreement(c, disks), oracle.NewWatermarks(c), oracle.NewUncommitted(c), oracle.NewAcknowledged(c, disks), oracle.NewEpochs(c), oracle.NewSteadiness(c), oracle.NewSolitude(c), oracle.NewQuorum(c))
+		q := oracle.NewQuorum(c)
+		r.jury = append(r.jury, oracle.NewAgreement(c, disks), oracle.NewWatermarks(c), oracle.NewUncommitted(c), oracle.NewAcknowledged(c, disks), oracle.NewEpochs(c), oracle.NewSteadiness(c), oracle.NewSolitude(c), q, oracle.NewLaggards(q))
 	}
 	if slices.ContainsFunc(p.Topics, func(t oracle.Topic) bool { return t.Compact }) {
 		r.jury = append(r.jury, oracle.NewCompaction(c, disks))
