@@ -26,7 +26,7 @@ type conn struct {
 	number   int64 // in the order in which they were accepted
 	nc       net.Conn
 	r        *bufio.Reader
-	frame    []byte        // the request being handled; what is decoded from it refers to it
+	frame    []byte        // for a request, unless it is large; what is decoded from it refers to it
 	out      []byte        // the response being built
 	idleBy   time.Duration // uptime of the deadline that is set
 	replies  *replies      // produce responses that wait; nil until there is one
@@ -51,7 +51,7 @@ func (b *Broker) accept() {
 		}
 		if err == nil && ready && !stopping {
 			b.accepted++
-			c := &conn{b: b, number: b.accepted, nc: nc, r: bufio.NewReaderSize(nc, 4<<10)}
+			c := &conn{b: b, number: b.accepted, nc: nc, r: bufio.NewReaderSize(nc, 4<<10), frame: make([]byte, 0, 512)}
 			b.conns = append(b.conns, c)
 			b.m.Go("broker.conn", c.serve)
 		}
@@ -113,7 +113,6 @@ func (c *conn) requests() error {
 			return errMisfortune
 		}
 		frame, err := c.b.frames.Read(c.r, c.frame, wire.MinRequest, c.b.cfg.MaxRequestBytes)
-		c.frame = frame
 		if err != nil {
 			if c.b.isStopping() {
 				return errStopping
@@ -126,7 +125,7 @@ func (c *conn) requests() error {
 		if err := c.handle(frame); err != nil {
 			return err
 		}
-		c.frame = c.b.frames.Keep(frame)
+		c.frame = c.b.frames.Keep(frame, c.frame)
 		if cap(c.out) > 4<<20 {
 			c.out = nil
 		}

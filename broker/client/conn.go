@@ -117,7 +117,7 @@ func (c *Conn) start(req kmsg.Request, timeout time.Duration, pickVersion bool) 
 	if refused == nil {
 		c.correlation = (c.correlation + 1) & 0x7fffffff
 		if c.cfg.Transient {
-			c.buf, c.latest = c.cfg.Spare.Keep(c.latest), nil
+			c.buf, c.latest = c.cfg.Spare.Keep(c.latest, c.head), nil
 		}
 		if c.wrote > cap(c.out) {
 			c.out = c.cfg.Spare.Take(c.wrote)
@@ -156,7 +156,7 @@ func (c *Conn) start(req kmsg.Request, timeout time.Duration, pickVersion bool) 
 	if c.wrote = len(c.out); cap(c.out) > 4<<20 {
 		c.out = nil
 	}
-	c.out = c.cfg.Spare.Keep(c.out)
+	c.out = c.cfg.Spare.Keep(c.out, nil)
 	if err == nil && !p.silent {
 		return p
 	}
@@ -230,7 +230,7 @@ func (c *Conn) answerLocked(frame []byte) error {
 	case kept:
 		c.buf = c.head // a frame that has room there has nothing to refer to
 	case c.cfg.Transient:
-		c.buf, c.latest = nil, frame
+		c.buf, c.latest = c.head, frame
 	default:
 		c.buf = frame
 	}

@@ -29,20 +29,31 @@ const keepBytes = 4 << 20
 // ReadFrame reads one frame and returns its bytes, without the length, in buf's memory when they fit. It returns io.EOF
 // only between frames, io.ErrUnexpectedEOF inside one, and ErrGarbage when the length is below least or above most.
 func ReadFrame(r io.Reader, buf []byte, least, most int) ([]byte, error) {
+	buf, size, err := readLength(r, buf, least, most)
+	if err != nil {
+		return buf[:0], err
+	}
+	return readBody(r, buf, size)
+}
+
+// readLength reads how long a frame is, through buf or new memory in its place.
+func readLength(r io.Reader, buf []byte, least, most int) ([]byte, int, error) {
 	if cap(buf) < 4 {
 		buf = make([]byte, 0, 512)
 	}
 	// The length goes through buf: a local array would escape to the heap with every frame.
 	if n, err := io.ReadFull(r, buf[:4]); err != nil {
 		if n == 0 && errors.Is(err, io.EOF) {
-			return buf[:0], io.EOF
+			return buf, 0, io.EOF
 		}
-		return buf[:0], err
+		return buf, 0, err
 	}
 	size, err := frameSize(buf[:4], least, most)
-	if err != nil {
-		return buf[:0], err
-	}
+	return buf, size, err
+}
+
+// readBody reads the rest of a frame, in buf's memory when it fits.
+func readBody(r io.Reader, buf []byte, size int) ([]byte, error) {
 	if cap(buf) > keepBytes && size < keepBytes/4 {
 		buf = nil
 	}

@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"bufio"
-	"errors"
 	"io"
 	"sync/atomic"
 )
@@ -27,42 +25,35 @@ func (s *Spare) Take(size int) []byte {
 	return nil
 }
 
-// Keep takes memory that nobody refers to any more, and gives back what its owner keeps of it: all, or nothing.
-func (s *Spare) Keep(buf []byte) []byte {
-	if s == nil || cap(buf) <= ownBytes {
-		return buf
+// Keep takes the memory of a frame that nobody refers to any more, and gives back what its connection holds from now on: it, or what it has of its own.
+func (s *Spare) Keep(frame, own []byte) []byte {
+	if cap(frame) <= cap(own) {
+		return own
 	}
-	if cap(buf) > keepBytes {
-		return nil
+	if s == nil || cap(frame) <= ownBytes {
+		return frame
+	}
+	if cap(frame) > keepBytes {
+		return own
 	}
 	for i := range s.slots {
-		if p := s.slots[i].Load(); (p == nil || cap(*p) < cap(buf)) && s.slots[i].CompareAndSwap(p, &buf) {
+		if p := s.slots[i].Load(); (p == nil || cap(*p) < cap(frame)) && s.slots[i].CompareAndSwap(p, &frame) {
 			break
 		}
 	}
-	return nil
+	return own
 }
 
-// Read is [ReadFrame], in buf's memory where the frame fits in, else in spare memory.
-func (s *Spare) Read(r *bufio.Reader, buf []byte, least, most int) ([]byte, error) {
-	if s == nil {
-		return ReadFrame(r, buf, least, most)
-	}
-	length, err := r.Peek(4)
+// Read is [ReadFrame], in spare memory where the frame does not fit into the connection's own.
+func (s *Spare) Read(r io.Reader, own []byte, least, most int) ([]byte, error) {
+	own, size, err := readLength(r, own, least, most)
 	if err != nil {
-		if len(length) > 0 && errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		return buf[:0], err
+		return own[:0], err
 	}
-	size, err := frameSize(length, least, most)
-	if err != nil {
-		return buf[:0], err
-	}
-	if size > cap(buf) {
+	if size > cap(own) {
 		if spare := s.Take(size); spare != nil {
-			buf = spare
+			own = spare
 		}
 	}
-	return ReadFrame(r, buf, least, most)
+	return readBody(r, own, size)
 }

@@ -20,24 +20,26 @@ func TestSpareIsSharedByConnections(t *testing.T) {
 	first, err := s.Read(frame(100<<10), nil, 4, 1<<20)
 	require.NoError(t, err)
 	require.Len(t, first, 100<<10)
-	require.Nil(t, s.Keep(first), "its owner has it no more")
-	second, err := s.Read(frame(90<<10), make([]byte, 0, 512), 4, 1<<20)
+	own := make([]byte, 0, 512)
+	require.Equal(t, 512, cap(s.Keep(first, own)), "its owner has it no more")
+	second, err := s.Read(frame(90<<10), own, 4, 1<<20)
 	require.NoError(t, err)
 	require.Len(t, second, 90<<10)
 	require.Same(t, &first[0], &second[0])
 	require.Nil(t, s.Take(1), "one at a time")
 
-	small, err := s.Read(frame(100), make([]byte, 0, 512), 4, 1<<20)
+	small, err := s.Read(frame(100), own, 4, 1<<20)
 	require.NoError(t, err)
 	require.Equal(t, 512, cap(small))
-	require.Equal(t, 512, cap(s.Keep(small)))
+	require.Equal(t, 512, cap(s.Keep(small, own)))
+	require.Equal(t, 600, cap(s.Keep(make([]byte, 600), own)), "it is its owner's from now on")
 
-	require.Nil(t, s.Keep(make([]byte, keepBytes+1)))
+	require.Nil(t, s.Keep(make([]byte, keepBytes+1), nil))
 	require.Nil(t, s.Take(1), "too large to be kept")
 	for range 2 * len(s.slots) {
-		s.Keep(make([]byte, 0, 10<<10))
+		s.Keep(make([]byte, 0, 10<<10), nil)
 	}
-	s.Keep(make([]byte, 0, 20<<10))
+	s.Keep(make([]byte, 0, 20<<10), nil)
 	require.GreaterOrEqual(t, cap(s.Take(15<<10)), 20<<10, "where all places are taken the larger stays")
 }
 
