@@ -39,6 +39,7 @@ const countMark = '!'
 // How long servers may take.
 const (
 	hostStart = 30 * time.Second
+	hostThere = 5 * time.Second // one that runs already
 	hostStop  = 10 * time.Second
 	hostPause = 20 * time.Millisecond // between two looks
 )
@@ -208,8 +209,8 @@ func (x *hosted) machine(name string) (*host.Machine, error) {
 }
 
 // await tries until it worked, for a while.
-func (x *hosted) await(what string, try func() error) error {
-	deadline := time.Now().Add(hostStart)
+func (x *hosted) await(what string, within time.Duration, try func() error) error {
+	deadline := time.Now().Add(within)
 	for {
 		err := try()
 		if err == nil {
@@ -224,7 +225,7 @@ func (x *hosted) await(what string, try func() error) error {
 			return ErrStopped
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s, tried for %v: %w", what, hostStart, err)
+			return fmt.Errorf("%s, tried for %v: %w", what, within, err)
 		}
 		time.Sleep(hostPause)
 	}

@@ -23,7 +23,7 @@ import (
 func (x *hosted) prepare() (release func(), err error) {
 	release = func() {}
 	if x.system.Outside != nil {
-		err := x.await("prepare "+x.system.Name, func() (err error) {
+		err := x.await("prepare "+x.system.Name, hostThere, func() (err error) {
 			release, err = x.system.Outside(x.cell)
 			return err
 		})
@@ -32,7 +32,7 @@ func (x *hosted) prepare() (release func(), err error) {
 	if x.system.Serve != nil {
 		for _, addr := range deploy.Machines(x.cell.Scenario.Machines(0)).Brokers {
 			name, port, _ := net.SplitHostPort(addr)
-			err := x.await("reach "+name, func() error {
+			err := x.await("reach "+name, hostStart, func() error {
 				c, err := net.DialTimeout("tcp", net.JoinHostPort(x.hosts[name], port), time.Second)
 				if err == nil {
 					c.Close()
@@ -49,7 +49,7 @@ func (x *hosted) prepare() (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return release, x.await("create the topics", func() error {
+	return release, x.await("create the topics", hostStart, func() error {
 		var err error
 		m.Do("create", func() { err = createTopics(m, x.cell.Scenario, deploy.Machines(x.cell.Scenario.Machines(0)).Brokers) })
 		return err
