@@ -1,15 +1,17 @@
 package oracle
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
+	"faultline/sim/machine"
 	"faultline/workloads/history"
 )
 
 // Laggards judges that in-sync replicas that lag are taken out (LIVE): while one counts nothing is committed without it, so whoever waits for acks=all waits for it.
 //
-// Verified, of a leader that has begun in the registry's epoch, with no fault on its machine or on the coordination service, and none since before the replica fell behind: an in-sync replica that lacks what
+// Verified, of a leader that has begun in the registry's epoch and is registered, with no fault on its machine or on the coordination service, and none since before the replica fell behind: an in-sync replica that lacks what
 // the leader had at a moment leaves the in-sync replicas, or gets it, within the lag that replicas are allowed (Promise.ReplicaLag), a quarter of it (the leader looks that often) and laggardSlack, unless the
 // registry has another state of the partition meanwhile.
 //
@@ -26,6 +28,7 @@ type Laggards struct {
 	hit     map[string]time.Duration // machine -> when its process, or a fault on it, began or ended last
 	all     time.Duration            // when a fault on everybody began or ended last
 	paused  map[string]bool
+	absent  map[int32]bool // brokers that the registry does not have: they cannot change its states
 	behind  map[seen]leaderEnd
 	next    time.Duration
 }
@@ -47,7 +50,7 @@ const laggardSlack = 500 * time.Millisecond
 
 // NewLaggards judges the partitions that q follows.
 func NewLaggards(q *Quorum) *Laggards {
-	o := &Laggards{cluster: q.cluster, quorum: q, faults: map[int]string{}, hit: map[string]time.Duration{}, all: none, paused: map[string]bool{}, behind: map[seen]leaderEnd{}}
+	o := &Laggards{cluster: q.cluster, quorum: q, faults: map[int]string{}, hit: map[string]time.Duration{}, all: none, paused: map[string]bool{}, absent: map[int32]bool{}, behind: map[seen]leaderEnd{}}
 	o.Free(q.cluster.promise.Ruins.Records)
 	q.cluster.onDecided = append(q.cluster.onDecided, func(_ *history.Event, p *replicas, was, now *PartitionState) {
 		if was == nil || was.LeaderEpoch != now.LeaderEpoch || !sameMembers(was, now) {
@@ -86,10 +89,28 @@ func (o *Laggards) Observe(e *history.Event) {
 		o.all = e.At
 	}
 	o.cluster.Observe(e)
+	if e.Kind == history.Traced {
+		o.registered(e)
+	}
 	if lag := o.cluster.promise.ReplicaLag; lag > 0 && e.At >= o.next {
 		o.next = e.At + lag/8
 		o.look(e.At, lag+lag/4+laggardSlack)
 	}
+}
+
+// registered follows which brokers the registry has. One that lost its session and is back has had something in its way until then.
+func (o *Laggards) registered(e *history.Event) {
+	t := &e.Trace
+	if t.Kind != machine.ZnodeCreated && t.Kind != machine.ZnodeDeleted {
+		return
+	}
+	name, ok := parseName(t.Subject, brokersRoot)
+	id, err := strconv.ParseInt(name, 10, 32)
+	if !ok || err != nil {
+		return
+	}
+	o.absent[int32(id)] = t.Kind == machine.ZnodeDeleted
+	o.hit[o.cluster.machineOf(int32(id))] = e.At
 }
 
 // hits tells whether a fault hits a machine, by its text.
@@ -135,7 +156,7 @@ func (o *Laggards) look(now, within time.Duration) {
 		}
 		leader := o.cluster.machineOf(s.Leader)
 		since, ok := o.quiet(leader)
-		if !ok || leader != p.leader {
+		if !ok || leader != p.leader || o.absent[s.Leader] {
 			o.forget(p.place)
 			continue
 		}

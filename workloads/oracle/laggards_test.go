@@ -43,6 +43,7 @@ func TestLaggards(t *testing.T) {
 		"fault 1 {fault: pause, target: b1-}; +1h; request p 1s",                                // the leader is hit
 		"fault 1 {fault: partition, target: z-1, peer: b1}; +1h; request p 1s",                  // or cannot reach the registry
 		"fault 1 {fault: misfortune, place: fault/x}; +1h; request p 1s",                        // or nobody knows
+		"z znode.deleted /brokers/ids/1 - 1; +1h; request p 1s",                                 // it has no session, so it cannot
 		"pause b1; +1h; request p 1s",                                                           // it stands still
 		"fault 1 {fault: pause, target: b1-}; healed 1 x; +2s; request p 1s; +1s; request p 1s", // or did
 	} {
