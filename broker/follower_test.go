@@ -133,3 +133,18 @@ func TestALeaderWithAnOlderAssignmentAsksForNothing(t *testing.T) {
 		require.True(x, asks)
 	})
 }
+
+// A change of the in-sync replicas whose answer was lost was made, or never will be, by what the registry has now; once others have changed that again nobody can tell, and it must not count as refused: the
+// high watermark would go by the in-sync replicas of before.
+func TestWhatBecameOfAChangeWhoseAnswerWasLost(t *testing.T) {
+	pr := proposal{version: 7}
+	for _, c := range []struct {
+		version     int32
+		asWanted    bool
+		done, known bool
+	}{{7, false, false, true}, {8, true, true, true}, {8, false, false, true}, {9, true, false, false}, {9, false, false, false}, {1, false, false, true}} {
+		done, known := pr.became(c.version, c.asWanted)
+		require.Equal(t, c.done, done, "%+v", c)
+		require.Equal(t, c.known, known, "%+v", c)
+	}
+}

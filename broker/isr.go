@@ -100,11 +100,15 @@ func (b *Broker) settle(pr *proposal) {
 		b.mu.Unlock()
 		// A write without answer took effect by the time that this is answered, or never will: see coord/client.
 		data, stat, getErr := cl.Get(statePath(pr.topic.name), false)
-		switch {
-		case getErr == nil && stat.Version == pr.version+1 && string(data) == string(encodeStates(pr.topic.id, states)):
-			err = nil
-		case getErr == nil || errors.Is(getErr, coord.ErrNoNode):
+		switch done, known := pr.became(stat.Version, string(data) == string(encodeStates(pr.topic.id, states))); {
+		case errors.Is(getErr, coord.ErrNoNode), getErr == nil && known && !done:
 			err = &coord.MultiError{Err: coord.ErrBadVersion}
+		case getErr == nil && known:
+			err = nil
+		case getErr == nil:
+			b.m.Mark("mark/broker/isr-overtaken")
+			b.reread(pr.topic.name) // the state that came since ends the proposal: until then the members of both count
+			return
 		}
 	}
 	for i, p := range pr.parts {
@@ -126,6 +130,15 @@ func (b *Broker) settle(pr *proposal) {
 		b.m.Mark("mark/broker/isr-refused")
 		b.reread(pr.topic.name)
 	}
+}
+
+// became tells what became of a proposal whose answer was lost, by the version that the registry's entry has now, and whether it is as the proposal would have it. It is not known once there was another change behind the
+// one that took the proposal's place: that may have been the proposal.
+func (pr *proposal) became(version int32, asWanted bool) (done, known bool) {
+	if version > pr.version+1 {
+		return false, false
+	}
+	return version == pr.version+1 && asWanted, true
 }
 
 // reread makes the keeper read a topic and its state again.

@@ -112,7 +112,9 @@ func (d *Delivery) reset(e *history.Event) {
 	case s.group.Reset == Largest && from < start:
 		s.part.leftOut = max(s.part.leftOut, to)
 		s.done.addRange(from, to)
+		s.vague = max(s.vague, to) // as where a claim starts
 	default:
+		s.vague = max(s.vague, to)
 		d.leaveOut(e, s, from, to, "resets its position from offset "+itoa(from)+" to "+itoa(to))
 	}
 }

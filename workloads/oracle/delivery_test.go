@@ -330,6 +330,10 @@ func TestDeliveryAtMostOnceOfAGroupThatBeginsFurtherBack(t *testing.T) {
 	begin := twoSent + "own g/t/0 c1 7; claimed c1 g/t/0 -1; reset c1 g/t/0 -1 2; released c1 g/t/0; own g/t/0 c1 8; claimed c1 g/t/0 -1; reset c1 g/t/0 -1 0; "
 	once := "commit g/t/0 2; handed c1 g/t/0 0; processed c1 g/t/0 0 0/0; handed c1 g/t/0 1; processed c1 g/t/0 1 0/1; "
 	silent(t, with(largest), begin+once)
+	// Nor does a reset forward, which one replica's retention makes it do and another's does not.
+	reset := twoSent + "commit g/t/0 0; b1 log.deleted t/0 - 0 2; own g/t/0 c1 7; claimed c1 g/t/0 0; reset c1 g/t/0 0 2; released c1 g/t/0; own g/t/0 c1 8; claimed c1 g/t/0 0; "
+	silent(t, with(largest), reset+once)
+	silent(t, with(atMostOnce), reset+once)
 	fires(t, with(largest), DupB, "is handed offset 1 of t/0 again", begin+once+"own g/t/0 c2 9; claimed c2 g/t/0 2; commit g/t/0 3; handed c2 g/t/0 1")
 }
 
