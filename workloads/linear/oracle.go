@@ -22,7 +22,7 @@ import (
 // Of a topic with several replicas, appends are judged and that all readers find the same batches, not how fresh a read is: a leader that was deposed may answer with what was so before, until it
 // knows. After an unclean election nothing more of the log is verified.
 //
-// Beyond the atlas (oracle.Ruins): a log is verified up to the moment at which its broker's disk, or any wire, is ruined, or, of several replicas, at which it is freed; znodes and committed offsets, unless the
+// Beyond the atlas (oracle.Ruins): a log is verified up to the moment at which its broker's disk, or any wire, is ruined, or, of several replicas, at which it is freed or the registry is ruined; znodes and committed offsets, unless the
 // registry is.
 type Oracle struct {
 	oracle.Findings
@@ -118,6 +118,13 @@ func (o *Oracle) stopped(e *history.Event) {
 	switch {
 	case slices.Contains(o.promise.Coord, e.Machine):
 		o.tree.serverStopped(int64(e.At), e.Kind == history.MachineWiped)
+		if o.promise.Ruins.Registry() { // who leads, and since when, is known no more
+			for _, p := range o.logs {
+				if p.several {
+					p.ruin(e.At)
+				}
+			}
+		}
 		return
 	case !o.services[e.Machine]:
 		o.tree.crashes = append(o.tree.crashes, int64(e.At))

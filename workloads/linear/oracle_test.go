@@ -99,21 +99,26 @@ func TestOracleReadsTheWire(t *testing.T) {
 	require.Contains(t, w.finish()[0].Message, "with a high watermark of 2")
 }
 
-// A ruined disk or wire frees what comes from then on, on that broker; what was seen before stays judged.
+// A ruined disk or wire frees what comes from then on, on that broker, and a ruined registry all logs with several replicas; what was seen before stays judged.
 func TestOracleUnderRuins(t *testing.T) {
 	for _, c := range []struct {
 		what, machine string
 		before        bool // the violation comes first
 		freed         bool
+		replicas      int
 	}{
-		{"", "", false, false}, {"bytes", "broker", false, true}, {"wire", "broker", false, true}, {"bytes", "broker-2", false, false},
-		{"bytes", "broker", true, false}, {"wire", "broker", true, false},
+		{"", "", false, false, 1}, {"bytes", "broker", false, true, 1}, {"wire", "broker", false, true, 1}, {"bytes", "broker-2", false, false, 1},
+		{"bytes", "broker", true, false, 1}, {"wire", "broker", true, false, 1},
+		{"wiped", "coord", false, true, 3}, {"wiped", "coord", true, false, 3}, {"wiped", "coord", false, false, 1}, {"", "", false, false, 3},
 	} {
-		p := &oracle.Promise{Brokers: []string{"broker"}, Coord: []string{"coord"}}
+		p := &oracle.Promise{Brokers: []string{"broker"}, Coord: []string{"coord"}, Topics: []oracle.Topic{{Name: "visits", Partitions: 1, Replicas: c.replicas}}}
 		p.Ruins = oracle.NewRuins(p)
 		w := wire{New(p)}
 		ruin := func() {
 			e := &history.Event{Kind: history.MachineRuined, At: 8 * ms, Machine: c.machine, Text: c.what}
+			if c.what == "wiped" {
+				e.Kind = history.MachineWiped
+			}
 			if c.what != "" {
 				p.Ruins.Observe(e)
 				w.Observe(e)
