@@ -13,6 +13,11 @@ import (
 // apply works off entries that are agreed on and durable here. Every server does, and each traces what it applies, before it tells anybody.
 func (s *Server) apply(entries []*raftpb.Entry) error {
 	for _, e := range entries {
+		if !s.proved && !s.alone() {
+			if err := s.notMine(e.GetData()); err != nil {
+				return err
+			}
+		}
 		if err := s.state.Apply(e.GetData(), s.own, s.show); err != nil {
 			return fmt.Errorf("apply entry %d: %w", e.GetIndex(), err)
 		}
@@ -159,6 +164,8 @@ func (s *Server) replace(snap *raftpb.Snapshot) error {
 		c.kill()
 	}
 	s.lock.Unlock()
-	s.outbox.Through(state.Seq(s.id, s.incarnation), s.finished)
+	through := state.Seq(s.id, s.incarnation)
+	s.proved = s.proved || through > 0 // or they are another life's: a snapshot does not tell
+	s.outbox.Through(through, s.finished)
 	return nil
 }

@@ -34,6 +34,7 @@ type replication struct {
 	late       []int64       // leading: sessions whose end is to be proposed
 	expireUpTo uint64        // leading: entry of the latest such end
 	outbox     outbox
+	proved     bool // commands of this life are applied: no other life has its number
 	rounds     rounds
 	queries    queries // leading
 	commands   []byte  // reused
@@ -154,31 +155,6 @@ func (s *Server) receive(m *raftpb.Message) error {
 	}
 	// An error says that the message is of no use here: it is lost, as messages may be.
 	_ = s.raft().Step(m)
-	return nil
-}
-
-// forgot tells, by what the leader counts on, or a follower has, that this server does not have what it once acknowledged: its disk was replaced, restored or decayed, and who knows what else it promised. It may not
-// take part any more (and the library takes it for a bug of its own and panics): somebody must look.
-func (s *Server) forgot(m *raftpb.Message) error {
-	lost := func(what string, args ...any) error {
-		return fmt.Errorf("%w: server %d of %d does not have what it acknowledged: %s: a server that lost its disk must not rejoin under its number", tree.ErrCorrupt, s.id, len(s.cfg.Peers), fmt.Sprintf(what, args...))
-	}
-	switch m.GetType() {
-	case raftpb.MsgHeartbeat:
-		if m.GetCommit() > s.log.last() {
-			return lost("server %d counts on entries up to %d, the last one here is %d", m.GetFrom(), m.GetCommit(), s.log.last())
-		}
-	case raftpb.MsgAppResp: // a leader who lost its disk was elected by others who lost theirs
-		if s.leading && m.GetTerm() == s.hard.term && !m.GetReject() && m.GetIndex() > s.log.last() {
-			return lost("server %d counts on entries up to %d, the last one here is %d", m.GetFrom(), m.GetIndex(), s.log.last())
-		}
-	case raftpb.MsgApp:
-		for _, e := range m.GetEntries() {
-			if term, err := s.log.Term(e.GetIndex()); e.GetIndex() <= s.hard.commit && err == nil && term != e.GetTerm() {
-				return lost("entry %d, which is committed, is of term %d here and of term %d at server %d", e.GetIndex(), term, e.GetTerm(), m.GetFrom())
-			}
-		}
-	}
 	return nil
 }
 

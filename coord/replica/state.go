@@ -76,16 +76,7 @@ func (s *State) Apply(entry []byte, own func(origin, incarnation, seq uint64) *C
 	now := time.UnixMilli(d.Int())
 	switch entry[0] {
 	case entryBatches:
-		for d.Err == nil && len(d.Rest) > 0 {
-			batch, rest, err := DecodeBatch(d.Rest)
-			if err != nil {
-				return fmt.Errorf("entry: %w", err)
-			}
-			d.Rest = rest
-			if err := s.batch(now, &batch, own, show); err != nil {
-				return err
-			}
-		}
+		return Batches(entry, func(b *Batch) error { return s.batch(now, b, own, show) })
 	case entryExpire:
 		for range d.Count(1) {
 			if err := s.expire(now, d.Int(), show); err != nil {
@@ -95,6 +86,29 @@ func (s *State) Apply(entry []byte, own func(origin, incarnation, seq uint64) *C
 		_ = d.End()
 	default:
 		d.Fail("kind of entry")
+	}
+	if d.Err != nil {
+		return fmt.Errorf("entry: %w", d.Err)
+	}
+	return nil
+}
+
+// Batches shows the batches of an entry, whose Commands alias it; none when it has others than batches. An error is show's, or wraps tree.ErrCorrupt.
+func Batches(entry []byte, show func(*Batch) error) error {
+	if len(entry) == 0 || entry[0] != entryBatches {
+		return nil
+	}
+	d := packed.Reader{Rest: entry[1:], Wrap: tree.ErrCorrupt}
+	d.Int() // when
+	for d.Err == nil && len(d.Rest) > 0 {
+		batch, rest, err := DecodeBatch(d.Rest)
+		if err != nil {
+			return fmt.Errorf("entry: %w", err)
+		}
+		if err := show(&batch); err != nil {
+			return err
+		}
+		d.Rest = rest
 	}
 	if d.Err != nil {
 		return fmt.Errorf("entry: %w", d.Err)
