@@ -32,7 +32,7 @@ type Calibration struct {
 
 const (
 	calibrateRounds = 7
-	queueEvery      = 3 // rounds: the queue is measured in the first of them, for it takes as long as all others together
+	seldom          = 3 // rounds: the queue, and a consumer, are measured in the first of them, for they take as long as all others together
 	leastRounds     = 3 // that a figure takes
 	calibrateSlice  = 40 * time.Millisecond
 )
@@ -67,7 +67,7 @@ func (k *Calibration) Run(name string) ([]byte, error) {
 	for round := range calibrateRounds {
 		k.spent = map[string]float64{}
 		steps := []func() error{p.measure, q.measure, d.measure, k.network}
-		if round%queueEvery == 0 {
+		if round%seldom == 0 {
 			steps = slices.Insert(steps, 2, func() error { return k.queue(uint64(round)) })
 		}
 		for _, measure := range steps {

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -23,7 +22,7 @@ series:
   - {name: small batches, set: [topology.producers.0.batch_records=1, topology.producers.0.batch=16KiB, topology.producers.0.buffer=256KiB]}
   - {name: large batches, set: [topology.producers.0.batch_records=500]}
   - name: consumer
-    set: [load.rate=1/s, load.retained=512MiB, "load.cached=\"yes\"", "topology.groups.0.name=readers", topology.groups.0.consumers=1, topology.groups.0.fetch_bytes=1MiB, topology.groups.0.queue=100000]
+    set: [load.rate=1/s, load.real_warm_up=200ms, load.real_measure=1s, load.retained=768MiB, "load.cached=\"yes\"", "topology.groups.0.name=readers", topology.groups.0.consumers=1, topology.groups.0.fetch_bytes=1MiB, topology.groups.0.queue=100000]
 `
 
 func visitsCell() *Cell {
@@ -96,19 +95,23 @@ func (k *Calibration) rest(u *usage) float64 {
 }
 
 // paths measures what requests and records cost the clients: their CPU time in runs of a producer with small and with large batches, and of a consumer, divided by the work that they did. Servers
-// are in processes of their own, whose time does not count; what they do with a record is measured by itself. They stay for all rounds, and so does what the consumer reads: as a new group every time.
+// are in processes of their own, whose time does not count; what they do with a record is measured by itself. The producers' stay for all rounds. A consumer gets a server and a log of its own, and a second, as in
+// the runs that are predicted: the first tenths of a second cost it more than twice as much a record.
 type paths struct {
 	k     *Calibration
 	suite *Suite
-	runs  []*hosted // small batches, large batches, consumer
+	runs  []*hosted // small batches, large batches
 	round int
 }
+
+// consumerSeries is the place of the consumer in pathSuite.
+const consumerSeries = 2
 
 func (p *paths) open() (err error) {
 	if p.suite, err = ParseSuite("calibrate.yaml", []byte(pathSuite)); err != nil {
 		return err
 	}
-	for n := range p.suite.Series {
+	for n := range consumerSeries {
 		c, err := p.suite.Cell(&p.suite.Series[n], "1")
 		if err != nil {
 			return err
@@ -131,28 +134,34 @@ func (p *paths) close() {
 // measure is a round.
 func (p *paths) measure() error {
 	k := p.k
-	p.round++
 	var of []*usage
-	for i, x := range p.runs {
-		if i == 2 {
-			again := p.suite.Series[i]
-			again.Set = append(again.Set[:len(again.Set):len(again.Set)], fmt.Sprintf("topology.groups.0.name=readers-%d", p.round))
-			c, err := p.suite.Cell(&again, "1")
-			if err != nil {
-				return err
-			}
-			x.cell = c
-		}
+	for _, x := range p.runs {
 		x.used = &usage{}
-		if _, err := x.drive(uint64(p.round)); err != nil {
+		if _, err := x.drive(uint64(p.round + 1)); err != nil {
 			return err
 		}
 		x.dismiss()
 		of = append(of, x.used)
 	}
+	if p.round%seldom == 0 {
+		c, err := p.suite.Cell(&p.suite.Series[consumerSeries], "1")
+		if err != nil {
+			return err
+		}
+		h := *k.Host
+		h.used = &usage{}
+		if _, err := h.Measure(c, uint64(p.round+1), k.Stop); err != nil {
+			return err
+		}
+		of = append(of, h.used)
+	}
+	p.round++
 	request, send, receive := math.NaN(), math.NaN(), math.NaN()
 	if !slices.ContainsFunc(of, func(u *usage) bool { return u.cpu < leastBusy }) {
-		request, send, receive = k.pathCosts(of[0], of[1], of[2])
+		request, send = k.producerCosts(of[0], of[1])
+		if len(of) > consumerSeries {
+			receive = k.consumerCost(request, of[consumerSeries])
+		}
 	}
 	k.note("cpu.request", "CPU time of a producer whose batches are single records, without that of the records, of copies and of system calls", nanoseconds, request)
 	k.note("cpu.send", "CPU time of a producer with large batches, without that of requests, copies, checksums and system calls", nanoseconds, send)
@@ -163,13 +172,16 @@ func (p *paths) measure() error {
 // leastBusy is the CPU time of a run below which its clients waited most of the time, for others on this machine or for its disk, and what they did costs more than when they work.
 const leastBusy = 100 * time.Millisecond
 
-// pathCosts solves for the costs.
-func (k *Calibration) pathCosts(small, large, consumer *usage) (request, send, receive float64) {
+// producerCosts solves for the costs of a request and of a record.
+func (k *Calibration) producerCosts(small, large *usage) (request, send float64) {
 	// request*small.Requests + send*small.Sent = rest(small), and alike for large.
 	a, b, left := float64(small.work.Requests), float64(small.work.Sent), k.rest(small)
 	c, d, more := float64(large.work.Requests), float64(large.work.Sent), k.rest(large)
 	request = (left*d - more*b) / (a*d - b*c)
-	send = (more - request*c) / d
-	receive = (k.rest(consumer) - request*float64(consumer.work.Requests)) / float64(consumer.work.Received)
-	return request, send, receive
+	return request, (more - request*c) / d
+}
+
+// consumerCost is that of a record, with what a request costs.
+func (k *Calibration) consumerCost(request float64, u *usage) float64 {
+	return (k.rest(u) - request*float64(u.work.Requests)) / float64(u.work.Received)
 }

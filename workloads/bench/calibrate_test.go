@@ -32,10 +32,10 @@ func TestPathCostsAreSolvedFor(t *testing.T) {
 		ns := 3000*w.Requests + 300*w.Sent + 250*w.Received + 2000*w.Syscalls + int(w.Copied)/10 + int(w.Summed)/8 + 80*w.Batches
 		return &usage{work: w, cpu: time.Duration(ns)}
 	}
-	request, send, receive := k.pathCosts(
+	request, send := k.producerCosts(
 		run(machine.Work{Requests: 30_000, Sent: 10_000, Syscalls: 20_000, Copied: 5_000_000, Summed: 2_400_000}),
-		run(machine.Work{Requests: 6_000, Sent: 1_000_000, Syscalls: 4_000, Copied: 400_000_000, Summed: 200_000_000}),
-		run(machine.Work{Requests: 800, Received: 1_000_000, Batches: 2_000, Syscalls: 800, Copied: 400_000_000, Summed: 200_000_000}))
+		run(machine.Work{Requests: 6_000, Sent: 1_000_000, Syscalls: 4_000, Copied: 400_000_000, Summed: 200_000_000}))
+	receive := k.consumerCost(request, run(machine.Work{Requests: 800, Received: 1_000_000, Batches: 2_000, Syscalls: 800, Copied: 400_000_000, Summed: 200_000_000}))
 	require.InDelta(t, 3000, request, 0.1)
 	require.InDelta(t, 300, send, 0.1)
 	require.InDelta(t, 250, receive, 0.1)
