@@ -115,14 +115,19 @@ func TestLivenessWaits(t *testing.T) {
 
 // Nothing is in the way of a producer, and it gives records up: whether they may be in the log does not matter.
 func TestLivenessOfRecordsThatAreGivenUp(t *testing.T) {
+	several := func() *Promise {
+		p := calmly()
+		p.Topics = []Topic{{Name: "t", Partitions: 2, Replicas: 3}}
+		return p
+	}
 	for _, c := range []string{
 		"sent 0/1 t; +20s; failed 0/1 t/0: delivery timed out: no leader",
 		"sent 0/1 t; +20s; unknown 0/1 t/0: delivery timed out",
 		"fault 1 x; sent 0/1 t; +1h; healed 1 x; +20s; failed 0/1 delivery timed out",
 	} {
-		fires(t, livenessOf(calmly()), Live, "record 0/1, sent to t at ", expand(upAndRead+c))
+		fires(t, livenessOf(several()), Live, "record 0/1, sent to t at ", expand(upAndRead+c))
 	}
-	small := calmly()
+	small := several()
 	small.Small = true
 	silent(t, livenessOf(small), expand(upAndRead+"sent 0/1 t; +20s; failed 0/1 delivery timed out"))
 	for _, c := range []string{
@@ -132,6 +137,6 @@ func TestLivenessOfRecordsThatAreGivenUp(t *testing.T) {
 		"sent 0/1 t; +20s; failed 0/1 record too large",
 		"coord znode.deleted /brokers/topics/t; sent 0/1 t; +20s; failed 0/1 delivery timed out",
 	} {
-		silent(t, livenessOf(calmly()), expand(upAndRead+c))
+		silent(t, livenessOf(several()), expand(upAndRead+c))
 	}
 }
