@@ -12,7 +12,7 @@ import (
 // session, an election, and the producer's own pauses.
 const deliveredWithin = 20 * time.Second
 
-// gaveUp judges a record that its producer gave up because its delivery time-out was over. Topics with one replica are not judged: see broker-power-loss, seed 9, where producers send nothing more to a broker that is back.
+// gaveUp judges a record that its producer gave up because its delivery time-out was over. Topics with one replica are not judged: acks=all waits for a flush there, so that what piled up while the broker was away may take longer than the time-out (broker-power-loss, seed 9).
 func (l *Liveness) gaveUp(e *history.Event, r *record) {
 	since := max(l.calm.since, r.sentAt, l.topics)
 	parts := l.reg.replicas[r.topic.name]
