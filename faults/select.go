@@ -10,7 +10,7 @@ import (
 )
 
 // Roles of machines. A machine is named role-number, numbers from 1.
-var Roles = []string{"broker", "coord", "producer", "consumer"}
+var Roles = []string{"broker", "coord", "producer", "consumer", "client"}
 
 var (
 	machineName = regexp.MustCompile(`^([a-z]+)-([1-9][0-9]*|\*)$`)

@@ -9,7 +9,7 @@ import (
 // Target is what faults may do to a world. The simulated cluster implements it. Every method may be called for a machine in any state
 // and does nothing where it does not apply (Restart of a running process, Resume of one that is not paused, heal a second time).
 type Target interface {
-	// Machines lists the machines of a role (broker, coord, producer, consumer; "": of all roles) in a fixed order.
+	// Machines lists the machines of a role (broker, coord, producer, consumer, client; "": of all roles) in a fixed order.
 	Machines(role string) []string
 	// Leader is the machine that leads the partition now, "" when there is none.
 	Leader(topic string, partition int32) string

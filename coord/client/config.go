@@ -131,6 +131,8 @@ type Heard struct {
 	Zxid  int64  // HeardAnswer, HeardWatches: last transaction that the server had applied
 
 	Event EventType // HeardEvent
+
+	Sent time.Duration // HeardAlive: Uptime when what is answered was sent. The time-out begins anew no earlier
 }
 
 // HeardKind says what the server sent.
@@ -140,6 +142,7 @@ const (
 	HeardAnswer  HeardKind = iota // to a request
 	HeardEvent                    // a watch fired, and OnEvent will be told
 	HeardWatches                  // after a reconnection all watches are left again, or have fired
+	HeardAlive                    // the session lives on: the answer to a ping, or to a connection's greeting
 )
 
 // Call is one finished call of a client.

@@ -129,6 +129,7 @@ func (c *Client) shake(conn net.Conn, packets *jute.PacketReader) error {
 	now := c.m.Uptime()
 	c.link = link{out: c.link.out[:0], spare: c.link.spare, flight: c.link.flight[:0], heard: now, sent: now}
 	c.extend(sent)
+	c.heard(Heard{Kind: HeardAlive, Sent: sent})
 	c.announce(Event{State: StateConnected})
 	c.rearm()
 	waiting := c.waiting
@@ -291,6 +292,7 @@ func (c *Client) packet(packet []byte) error {
 		if l.pinged {
 			l.pinged = false
 			c.extend(l.pingSent)
+			c.heard(Heard{Kind: HeardAlive, Sent: l.pingSent})
 			c.output.Signal()
 		}
 		return nil

@@ -72,6 +72,9 @@ const (
 
 	// Producer. Subject t/p.
 	ProducerRetry // Detail: the error. A: attempt number
+
+	// An application that keeps others out by a lock of the coordination service's recipe.
+	LockActed // it acts as the holder. Subject: path of the lock, Detail: of its own node below that, A: session id
 )
 
 var kindNames = [...]string{
@@ -115,6 +118,7 @@ var kindNames = [...]string{
 	ConsumerRebalance: "consumer.rebalance",
 	ConsumerSynced:    "consumer.synced",
 	ProducerRetry:     "producer.retry",
+	LockActed:         "lock.acted",
 }
 
 func (k Kind) String() string {

@@ -38,6 +38,8 @@ func (t *CoordTap) Heard(h client.Heard) {
 		t.said.What = eventNames[h.Event]
 	case client.HeardWatches:
 		t.said.What = "left"
+	case client.HeardAlive:
+		t.said.What, t.said.Since = "alive", t.World(h.Sent)
 	}
 	t.Recorder.CoordHeard(t.Who, &t.said)
 }

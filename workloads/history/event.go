@@ -188,7 +188,7 @@ type CoordCall struct {
 // CoordSaid is what a client of the coordination service was sent, as coord/client's tap shows it.
 type CoordSaid struct {
 	Session int64
-	What    string // answer: to a request. left: after a reconnection all watches are left again, or have fired. created, deleted, set, children: a watch fired
+	What    string // answer: to a request. left: after a reconnection all watches are left again, or have fired. alive: the session lives on. created, deleted, set, children: a watch fired
 	Path    string
 	Op      string // with answer: exists, get, children, or empty for a request of another kind
 	Watch   bool   // with answer: the request asked for a watch
@@ -196,6 +196,8 @@ type CoordSaid struct {
 	Zxid    int64  // with answer and left: last transaction that the server had applied
 	Mzxid   int64  // with answer: of the node, if it tells
 	Pzxid   int64  // likewise: transaction that last created or deleted a child
+
+	Since time.Duration // with alive: world time when what is answered was sent
 }
 
 // Stat is the part of a znode's stat that histories need.

@@ -105,6 +105,7 @@ func appendEvent(b []byte, e *Event) []byte {
 		b = num(b, "zxid", c.Zxid)
 		b = num(b, "mzxid", c.Mzxid)
 		b = num(b, "pzxid", c.Pzxid)
+		b = num(b, "since", int64(c.Since))
 		b = append(b, '}')
 	}
 	return append(b, '}')

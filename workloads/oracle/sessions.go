@@ -14,18 +14,17 @@ import (
 //   - an ephemeral node is made by a session that lives, and is gone when its session ends;
 //   - an ephemeral node whose session lives goes only when somebody asked for it (needs the tap: a delete that succeeded, whose
 //     outcome is unknown, or that a crash may have hidden);
-//   - a session does not expire earlier than its time-out after it was last heard of (a request of it that succeeded, by the tap), less
-//     the drift that the promise allows;
+//   - a session does not expire earlier than its time-out after it was last heard of, less the drift that the promise allows. It was heard of when a client sent what was answered: a request that
+//     succeeded, a ping, a greeting to go on with the session (by the tap), also when the answer comes after the end;
 //   - the session of a process that is gone ends within its time-out and Promise.SessionSlack, counted from the last disturbance, with none
 //     active; where the plan changes the rate of clocks, within the longest time-out more;
 //   - a session whose process is up does not expire when nothing disturbed for twice its time-out and Promise.SessionSlack;
 //   - a restarted coordination server has every transaction that it traced;
-//   - nothing is served to a session that has ended, and a consumer whose session has ended hands nothing over.
+//   - nothing is served to a session that has ended, nor is it told to live, and a consumer whose session has ended hands nothing over.
 //
 // Beyond the atlas ([Ruins]): all of it holds until the registry itself is ruined, then nothing of it does.
 //
-// Not verified: pings, which no tap shows, so a session that is heard of by pings alone may expire early unseen here (Ownership and Liveness
-// see what follows from it); watches (Watches); the order of transactions (linearizability).
+// Not verified: watches (Watches); the order of transactions (linearizability).
 type Sessions struct {
 	Findings
 	promise *Promise
@@ -35,7 +34,7 @@ type Sessions struct {
 	nodes    map[string]int64        // ephemeral path -> session
 	heard    map[int64]time.Duration // session that lives -> last time it was surely heard
 	procs    map[int64]process       // session -> process that uses it
-	ended    map[int64]time.Duration // session -> when it ended
+	ended    map[int64]ending        // sessions that have ended
 	orphans  map[int64]time.Duration // sessions that live though their process is gone, since when
 	deadline time.Duration           // first moment when one of orphans may be overdue; none
 	removed  []removal               // ephemeral nodes that went while their session lived, not explained yet
@@ -44,6 +43,13 @@ type Sessions struct {
 
 	joined map[string]process // by group/consumer
 	fine   map[string]holder  // by "g/t/p": who was found to be fine, until something changes
+}
+
+// ending is how a session ended.
+type ending struct {
+	at      time.Duration
+	expired bool
+	timeout time.Duration
 }
 
 type removal struct {
@@ -57,7 +63,7 @@ type removal struct {
 func NewSessions(p *Promise) *Sessions {
 	s := &Sessions{
 		promise: p, reg: newRegistry(), calm: newCalm(p), nodes: map[string]int64{}, heard: map[int64]time.Duration{}, procs: map[int64]process{},
-		ended: map[int64]time.Duration{}, orphans: map[int64]time.Duration{}, deadline: none, crashed: none,
+		ended: map[int64]ending{}, orphans: map[int64]time.Duration{}, deadline: none, crashed: none,
 		joined: map[string]process{}, fine: map[string]holder{},
 	}
 	s.Free(p.Ruins.Registry)
@@ -81,6 +87,12 @@ func (s *Sessions) Observe(e *history.Event) {
 		return
 	case history.CoordCalled:
 		s.called(e)
+		return
+	case history.CoordHeard:
+		if c := e.Heard; c.What == "alive" {
+			s.confirmed(e, "it was told to live", c.Session, c.Since)
+			s.uses(process{e.Machine, e.Incarnation, c.Session})
+		}
 		return
 	case history.MachineCrashed, history.MachineExited:
 		s.crashed = e.At
@@ -153,8 +165,8 @@ func (s *Sessions) traced(e *history.Event) {
 }
 
 func (s *Sessions) fate(session int64) string {
-	if at, ok := s.ended[session]; ok {
-		return "ended at " + at.String()
+	if end, ok := s.ended[session]; ok {
+		return "ended at " + end.at.String()
 	}
 	return "was never opened"
 }
@@ -162,11 +174,10 @@ func (s *Sessions) fate(session int64) string {
 // over judges the end of a session.
 func (s *Sessions) over(e *history.Event, timeout time.Duration) {
 	id := e.Trace.A
-	s.ended[id] = e.At
 	if len(s.ended) > 10_000 {
 		clear(s.ended) // so old that nothing of them is under way
-		s.ended[id] = e.At
 	}
+	s.ended[id] = ending{e.At, e.Trace.Kind == machine.SessionExpired, timeout}
 	s.removed = slices.DeleteFunc(s.removed, func(r removal) bool {
 		return r.session == id && (r.zxid == e.Trace.C || r.at == e.At)
 	})
@@ -189,17 +200,36 @@ func (s *Sessions) over(e *history.Event, timeout time.Duration) {
 	}
 	heard, known := s.heard[id]
 	delete(s.heard, id)
-	if e.Trace.Kind == machine.SessionExpired && known {
-		earliest := heard + timeout - time.Duration(float64(timeout)*s.promise.Drift) - skew
-		if e.At < earliest {
-			s.Violate(e.At, Session, "session 0x%x expired at %v, though it was heard of at %v and its time-out is %v", id, e.At, heard, timeout)
-		}
+	if known {
+		s.early(e.At, id, heard)
 	}
 	if p, used := s.procs[id]; used && !orphan && e.Trace.Kind == machine.SessionExpired && s.promise.SessionSlack > 0 &&
 		s.calm.now() && e.At > s.calm.since+2*timeout+s.promise.SessionSlack {
 		s.Violate(e.At, Session, "session 0x%x of %s expired at %v, though its process is up and nothing disturbs since %v", id, p.machine, e.At, s.calm.since)
 	}
 	delete(s.procs, id)
+}
+
+// early judges a session that has ended by when it was last heard of.
+func (s *Sessions) early(now time.Duration, id int64, heard time.Duration) {
+	end := s.ended[id]
+	earliest := heard + end.timeout - time.Duration(float64(end.timeout)*s.promise.Drift) - skew
+	if end.expired && end.at < earliest {
+		s.Violate(now, Session, "session 0x%x expired at %v, though it was heard of at %v and its time-out is %v", id, end.at, heard, end.timeout)
+	}
+}
+
+// confirmed judges that a session was heard of: what its client sent then was answered.
+func (s *Sessions) confirmed(e *history.Event, what string, id int64, since time.Duration) {
+	end, over := s.ended[id]
+	switch {
+	case over && since > end.at+skew:
+		s.Violate(e.At, Session, "%s for session 0x%x of %s from %v to %v, though it ended at %v", what, id, e.Machine, since, e.At, end.at)
+	case over:
+		s.early(e.At, id, since)
+	case s.reg.sessions[id] != nil:
+		s.heard[id] = max(s.heard[id], since)
+	}
 }
 
 // uses notes which process a session belongs to.
@@ -213,13 +243,8 @@ func (s *Sessions) uses(p process) {
 func (s *Sessions) called(e *history.Event) {
 	c := e.Coord
 	s.tapped = true
-	if c.Err == nil && c.Session != 0 {
-		if at, ended := s.ended[c.Session]; ended && c.Start > at+skew && c.Op != "close" {
-			s.Violate(e.At, Session, "%s of %s succeeded for session 0x%x of %s from %v to %v, though it ended at %v", c.Op, c.Path, c.Session, e.Machine, c.Start, c.End, at)
-		}
-		if s.reg.sessions[c.Session] != nil {
-			s.heard[c.Session] = max(s.heard[c.Session], c.Start)
-		}
+	if c.Err == nil && c.Session != 0 && c.Op != "close" {
+		s.confirmed(e, c.Op+" of "+c.Path+" succeeded", c.Session, c.Start)
 	}
 	s.uses(process{e.Machine, e.Incarnation, c.Session})
 	if c.Err != nil && !c.Unknown {

@@ -221,6 +221,7 @@ func (w *Watches) heard(e *history.Event) {
 		if c.Watch {
 			w.leave(s, c)
 		}
+	case "alive":
 	case "left":
 		for _, x := range slices.Clone(s.owed) {
 			w.missed(s, x, c.Zxid)

@@ -91,6 +91,7 @@ func (s *Scenario) env() faults.Env {
 	add("coord", t.Coordinators.most(), false)
 	add("broker", max(1, int64(t.Brokers.Count.Max)), false)
 	add("broker", int64(t.Brokers.Spare.Max), true)
+	add("client", int64(t.Coordinators.Recipes.Max), false)
 	for i := range t.Producers {
 		add("producer", int64(t.Producers[i].Count.Max), false)
 	}

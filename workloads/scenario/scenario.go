@@ -117,7 +117,7 @@ func (s *Scenario) Clone() *Scenario {
 // Machine is one machine of a drawn scenario.
 type Machine struct {
 	Name  string // role-number
-	Role  string // broker, coord, producer, consumer
+	Role  string // broker, coord, client, producer, consumer
 	Index int    // its number, from 1; a broker's id
 	// Start is when the process starts: counted from the start of the world for brokers and coordinators, of the load for clients.
 	Start time.Duration
@@ -130,7 +130,7 @@ type Machine struct {
 	Restart  time.Duration
 }
 
-// Machines lists the machines of a drawn scenario in a fixed order: coordinators, brokers, producers, consumers. The start of each is drawn
+// Machines lists the machines of a drawn scenario in a fixed order: coordinators, brokers, clients of the coordination service, producers, consumers. The start of each is drawn
 // from a stream of its own, so that it does not shift when others are left out.
 func (s *Scenario) Machines(seed uint64) []Machine {
 	var out []Machine
@@ -146,6 +146,9 @@ func (s *Scenario) Machines(seed uint64) []Machine {
 	}
 	for i := range int(t.Brokers.Count.V() + t.Brokers.Spare.V()) {
 		add("broker", i+1, Machine{Restart: t.Brokers.Restart.V().D(), Spare: i >= int(t.Brokers.Count.V())}, t.Brokers.Start, t.Brokers.ClockOffset)
+	}
+	for i := range int(t.Coordinators.Recipes.V()) {
+		add("client", i+1, Machine{Restart: t.Coordinators.Restart.V().D()}, quantity.Durations{}, quantity.Durations{})
 	}
 	n := 0
 	for i := range t.Producers {

@@ -15,6 +15,7 @@ const (
 	roleBroker   = "broker"
 	roleProducer = "producer"
 	roleConsumer = "consumer"
+	roleClient   = "client"  // of the coordination service alone
 	roleAdmin    = "admin"   // creates topics; faults do not hit it
 	roleAuditor  = "auditor" // reads whole logs for the linearizability check; faults do not hit it
 )

@@ -29,6 +29,8 @@ func (r *run) programOf(m scenario.Machine) program {
 		return func(p *running) error { return r.coordinate(p, m.Index) }
 	case roleBroker:
 		return func(p *running) error { return r.serve(p, int32(m.Index)) }
+	case roleClient:
+		return r.useRecipes
 	case roleProducer:
 		return func(p *running) error { return r.produce(p, m.Index, m.Producer) }
 	default:

@@ -95,6 +95,8 @@ func newRun(sc *scenario.Scenario, seed uint64, o Options) (*run, error) {
 		switch {
 		case m.Role == roleBroker:
 			n.session = sc.Topology.Brokers.SessionTimeout.V().D()
+		case m.Role == roleClient:
+			n.session = recipeSession
 		case m.Group != nil:
 			n.session = m.Group.SessionTimeout.V().D()
 		}
@@ -235,7 +237,7 @@ func (r *run) beginLoad() {
 		r.o.OnLoad(r.loadAt, r.w.Now)
 	}
 	for _, m := range r.sc.Machines(r.seed) {
-		if (m.Role == roleProducer || m.Role == roleConsumer) && !m.Spare {
+		if (m.Role == roleProducer || m.Role == roleConsumer || m.Role == roleClient) && !m.Spare {
 			loadClock{r}.At(m.Start, func() { r.boot(r.byName[m.Name]) })
 		}
 	}
@@ -371,6 +373,8 @@ func (r *run) waits() string {
 			return n.name + " is down"
 		case n.role == roleProducer:
 			return n.name + " has not delivered what it sent, or has not ended"
+		case n.role == roleClient:
+			return n.name + " has not had the lock since the heal, or has not ended"
 		}
 	}
 	if !r.feed.Over() {
