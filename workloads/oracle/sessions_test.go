@@ -59,6 +59,13 @@ func TestSessionsExpireInTime(t *testing.T) {
 	heard := "+10s; c1 call get /x 7 9s 10s ok; "
 	silent(t, NewSessions(calmly()), oneSession+heard+"+5s;"+expire)
 	silent(t, NewSessions(calmly()), oneSession+"+10s; c1 call get /x 7 9s 10s lost; +4s;"+expire) // nobody knows whether it was heard
+	// A ping counts like a request, and its answer may come late.
+	ping := "+10s; c1 alive 7 9s; "
+	silent(t, NewSessions(calmly()), oneSession+ping+"+5s;"+expire+"c1 alive 7 8900ms")
+	fires(t, NewSessions(calmly()), Session, "session 0x7 expired at 14s, though it was heard of at 9s and its time-out is 6s", oneSession+ping+"+4s;"+expire)
+	fires(t, NewSessions(calmly()), Session, "session 0x7 expired at 14s, though it was heard of at 9s and its time-out is 6s", oneSession+"+14s;"+expire+"+1s; c1 alive 7 9s")
+	fires(t, NewSessions(calmly()), Session, "session 0x7 expired at 14s, though it was heard of at 9s and its time-out is 6s", oneSession+"+14s;"+expire+"+1s; c1 call get /x 7 9s 15s ok")
+	fires(t, NewSessions(calmly()), Session, "it was told to live for session 0x7 of c1 from 15s to 16s, though it ended at 14s", oneSession+"+14s;"+expire+"+2s; c1 alive 7 15s")
 	drifting := calmly()
 	drifting.Drift = 0.05
 	silent(t, NewSessions(drifting), oneSession+heard+"+4700ms;"+expire)

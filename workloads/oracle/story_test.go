@@ -34,6 +34,8 @@ import (
 //	c1 shown get+ /a 7 9 8               the coordination service answers session 7 of c1: op (other: not a read; +: it asks for a watch, !: there is no node), the last transaction, and the node's (of children: its children's)
 //	c1 told set /a 7                     a watch of it fired: created, deleted, set, children
 //	c1 left 7 9                          all its watches are left again
+//	c1 alive 7 1s                        the session goes on, says the answer to a ping that was sent at 1s
+//	c1 numbers /a- /a-0000000001 x ok    a create of a node that gets a number: what was asked, the node (- for none), the content, and ok, refused, lost or unsent
 //	request c1 1s                        a request to a broker that began then
 //	refused b1 t/0 56                    a fetch from machine b1 gets this error code
 //	commits c1 g m1 1 t/0 42 10ms        an acknowledged commit of member m1 in generation 1, that ends now and took so long; a last number is the error code of one that was refused
@@ -294,7 +296,7 @@ func (s *story) event(w []string) {
 			r.CoordCalled(s.who(w[0]), c)
 			return
 		}
-		if len(w) > 2 && s.said(w) {
+		if len(w) > 2 && (s.said(w) || s.numbers(w)) {
 			return
 		}
 		require.Contains(s.t, w[1], ".", s.line)
@@ -330,10 +332,25 @@ func (s *story) said(w []string) bool {
 		c.What, c.Path, c.Session = w[2], w[3], s.num(w[4])
 	case "left":
 		c.Session, c.Zxid = s.num(w[2]), s.num(w[3])
+	case "alive":
+		c.Session, c.Since = s.num(w[2]), s.duration(w[3])
 	default:
 		return false
 	}
 	s.rec.CoordHeard(s.who(w[0]), c)
+	return true
+}
+
+// numbers tells of a create of a node that gets a number.
+func (s *story) numbers(w []string) bool {
+	if w[1] != "numbers" {
+		return false
+	}
+	c := &history.CoordCall{Op: "create", Sequential: true, Path: w[2], Name: strings.Trim(w[3], "-"), Data: []byte(w[4]), Sent: w[5] != "unsent", Start: s.now, End: s.now}
+	if w[5] != "ok" {
+		c.Err, c.Unknown = errors.New(w[5]), w[5] == "lost"
+	}
+	s.rec.CoordCalled(s.who(w[0]), c)
 	return true
 }
 
