@@ -130,6 +130,8 @@ type fence struct{ x *world }
 
 func (f fence) Heard(coordclient.Heard) {}
 
+func (f fence) Asked(coordclient.Call) {}
+
 func (f fence) Done(c coordclient.Call) {
 	if c.Kind != coordclient.OpMulti || c.Err != nil {
 		return

@@ -93,6 +93,10 @@ func (c *Client) do(record *Call, r jute.Request) (jute.Reply, error) {
 	if size := requestSize(&r); size > jute.MaxPacket {
 		return jute.Reply{}, fmt.Errorf("%w: a request of %d bytes, at most %d are accepted", ErrBadArguments, size, jute.MaxPacket)
 	}
+	if c.cfg.Tap != nil && record.Kind.writes() {
+		record.Session = c.Session()
+		c.cfg.Tap.Asked(*record)
+	}
 	if c.m.Failpoint("fault/session/call") { // as if there had been no connection all the time
 		return jute.Reply{}, ErrNotConnected
 	}
@@ -153,6 +157,9 @@ var kindNames = [...]string{OpCreate: "create", OpDelete: "delete", OpSet: "set"
 	OpChildren: "children", OpMulti: "multi", OpClose: "close"}
 
 func (k OpKind) String() string { return kindNames[k] }
+
+// writes tells that an operation may change nodes.
+func (k OpKind) writes() bool { return k == OpCreate || k == OpDelete || k == OpSet || k == OpMulti }
 
 // String shows a step as a person would write it.
 func (o Op) String() string {

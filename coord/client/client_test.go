@@ -136,6 +136,8 @@ type taps struct {
 	heard []client.Heard
 }
 
+func (t *taps) Asked(client.Call) {}
+
 func (t *taps) Heard(h client.Heard) { t.heard = append(t.heard, h) }
 
 func (t *taps) Done(c client.Call) { t.calls = append(t.calls, c) }

@@ -112,7 +112,10 @@ func CheckOp(path string, version int32) Op { return Op{Kind: OpCheck, Path: pat
 //
 // Heard runs for what the server sends, in the order in which it came, before anybody is told of it. It holds the client's lock: it must
 // not call the client either.
+//
+// Asked runs on the calling task before a write can be sent, with its arguments; its Done follows, unless the process ends before.
 type Tap interface {
+	Asked(Call)
 	Done(Call)
 	Heard(Heard)
 }

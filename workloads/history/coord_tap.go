@@ -44,8 +44,21 @@ func (t *CoordTap) Heard(h client.Heard) {
 	t.Recorder.CoordHeard(t.Who, &t.said)
 }
 
+// Asked records a write that may be sent now.
+func (t *CoordTap) Asked(c client.Call) {
+	t.take(c)
+	t.Recorder.CoordAsked(t.Who, &t.call)
+	t.call = CoordCall{}
+}
+
 // Done records a finished operation.
 func (t *CoordTap) Done(c client.Call) {
+	t.take(c)
+	t.Recorder.CoordCalled(t.Who, &t.call)
+	t.call = CoordCall{}
+}
+
+func (t *CoordTap) take(c client.Call) {
 	t.ops = t.ops[:0]
 	for _, o := range c.Ops {
 		t.ops = append(t.ops, CoordCall{Op: opNames[o.Kind], Path: o.Path, Data: o.Data, Version: o.Version,
@@ -59,6 +72,4 @@ func (t *CoordTap) Done(c client.Call) {
 		Err:  c.Err, Unknown: client.Unknown(c.Err), Sent: c.Sent,
 		Start: t.World(c.Start), End: t.World(c.End),
 	}
-	t.Recorder.CoordCalled(t.Who, &t.call)
-	t.call = CoordCall{}
 }

@@ -36,6 +36,9 @@ const (
 	KafkaCalled // Kafka
 	CoordCalled // Coord
 
+	// A write that a client is about to ask of the coordination service. CoordCalled tells what became of it, if its process lives so long.
+	CoordAsked // Coord, without results
+
 	// What the coordination service sent to a session, in the order in which it came. What was asked may be known later, or never.
 	CoordHeard // Heard
 
@@ -65,7 +68,7 @@ const (
 
 var kindNames = [...]string{
 	Sent: "sent", Acked: "acked", Failed: "failed", Unknown: "unknown", Processed: "processed", Sought: "sought",
-	Traced: "traced", KafkaCalled: "kafka", CoordCalled: "coord", CoordHeard: "heard", FaultInjected: "fault", FaultHealed: "healed",
+	Traced: "traced", KafkaCalled: "kafka", CoordCalled: "coord", CoordAsked: "asked", CoordHeard: "heard", FaultInjected: "fault", FaultHealed: "healed",
 	MachineStarted: "started", MachineCrashed: "crashed", MachineExited: "exited", MachinePaused: "paused",
 	MachineResumed: "resumed", MachineWiped: "wiped", MachineRuined: "ruined", MachineMended: "mended", PhaseBegan: "phase",
 	FaultHeld: "held", PartitionRuined: "partition-ruined",

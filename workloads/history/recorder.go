@@ -112,6 +112,14 @@ func (r *Recorder) CoordCalled(w Who, call *CoordCall) {
 	r.event.Coord = nil
 }
 
+// CoordAsked passes on a write that a client is about to ask for. It is not kept.
+func (r *Recorder) CoordAsked(w Who, call *CoordCall) {
+	e := r.begin(CoordAsked, w)
+	e.Coord = call
+	r.emit()
+	r.event.Coord = nil
+}
+
 // CoordHeard passes on what the coordination service sent to a session. It is not kept.
 func (r *Recorder) CoordHeard(w Who, said *CoordSaid) {
 	e := r.begin(CoordHeard, w)

@@ -47,7 +47,7 @@ func (e *Event) AppendText(b []byte) []byte {
 				b = append(b, " (never sent)"...)
 			}
 		}
-	case CoordCalled:
+	case CoordCalled, CoordAsked:
 		c := e.Coord
 		b = fmt.Appendf(b, "%s %s session 0x%x from %.6fs to %.6fs", c.Op, c.Path, c.Session, c.Start.Seconds(), c.End.Seconds())
 		if len(c.Data) > 0 {

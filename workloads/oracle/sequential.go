@@ -1,33 +1,25 @@
 package oracle
 
 import (
-	"slices"
 	"strings"
-	"time"
 
 	"faultline/coord/tree"
 	"faultline/sim/machine"
 	"faultline/workloads/history"
 )
 
-// Sequential judges the nodes to whose names the coordination service appends a number, and that a create counts at most once: SESS.
+// Sequential judges the nodes to whose names the coordination service appends a number: SESS.
 //
-// Verified, by what the service traces and by the operations of clients (the tap):
-//   - below one parent, as long as it is there, each number is greater than all before it, also than those whose nodes are gone: no name comes a second time. (A number may be left out; one that a client
-//     chose itself counts, too, if it has as many digits);
-//   - creates make no more nodes than there were requests: of creates of one name with one content as many nodes come into being as there are creates that succeeded or may have. A create that
-//     surely was never sent, or was refused, makes none, and one whose outcome is unknown at most one.
+// Verified, by what the service traces: below one parent, as long as it is there, each number is greater than all before it, also than those whose nodes are gone, so no name comes a second time. A number may be left out; one
+// that a client chose itself counts, too, if it has as many digits.
 //
-// Beyond the atlas ([Ruins]): all of it holds until the registry itself is ruined, then nothing of it does.
+// Beyond the atlas ([Ruins]): it holds until the registry itself is ruined, then it does not.
 //
-// Not verified: parents below which no client was ever answered that a numbered node is there; nodes that a create in a multi may have made; how many were made of a name and content for which a process asked that
-// is gone (what it had under way is never told).
+// Not verified: parents below which no client was ever answered that a numbered node is there; that a create makes no more than one (Asked).
 type Sequential struct {
 	Findings
 	reg     *registry
 	parents map[string]*siblings
-	made    map[request]*creates
-	oldest  []request // in the order in which they came
 }
 
 // siblings are the children of a parent, and the greatest number that a child of it ever had.
@@ -38,26 +30,9 @@ type siblings struct {
 	zxid  int64
 }
 
-// request is what a create asks for.
-type request struct{ prefix, data string }
-
-// creates are those of one request.
-type creates struct {
-	since  time.Duration
-	nodes  int
-	last   string // node
-	calls  int    // that may have made one
-	askers []history.Who
-	known  bool // some create of it was told
-	hidden bool // there may be calls that nobody will tell of
-}
-
-// requestsKept is for how long after the first of its creates a request is counted at least. A call ends in less.
-const requestsKept = explainWithin
-
 // NewSequential makes the oracle.
 func NewSequential(p *Promise) *Sequential {
-	s := &Sequential{reg: newRegistry(), parents: map[string]*siblings{}, made: map[request]*creates{}}
+	s := &Sequential{reg: newRegistry(), parents: map[string]*siblings{}}
 	s.Free(p.Ruins.Registry)
 	return s
 }
@@ -75,10 +50,6 @@ func (s *Sequential) Observe(e *history.Event) {
 		s.traced(e)
 	case history.CoordCalled:
 		s.called(e)
-	case history.MachineCrashed, history.MachineExited:
-		for _, c := range s.made { // order: no matter
-			c.hidden = c.hidden || slices.ContainsFunc(c.askers, func(w history.Who) bool { return w.Machine == e.Machine && w.Incarnation == e.Incarnation })
-		}
 	}
 }
 
@@ -90,14 +61,11 @@ func (s *Sequential) traced(e *history.Event) {
 	if s.reg.applied.Lost != 0 { // Sessions tells
 		s.reg.applied.Lost = 0
 		clear(s.parents)
-		clear(s.made)
 	}
 	switch t.Kind {
 	case machine.ZnodeCreated:
 		if _, name, ok := cutNumber(t.Subject); ok {
 			s.numbered(e, name[len(name)-numberDigits:])
-			c := s.request(request{t.Subject[:len(t.Subject)-numberDigits], t.Detail}, e.At)
-			c.nodes, c.last = c.nodes+1, t.Subject
 		}
 	case machine.ZnodeDeleted:
 		delete(s.parents, t.Subject)
@@ -124,63 +92,15 @@ func (s *Sequential) parent(path string) *siblings {
 	return p
 }
 
-func (s *Sequential) request(r request, now time.Duration) *creates {
-	for len(s.oldest) > 0 {
-		c := s.made[s.oldest[0]]
-		if c != nil && now < c.since+requestsKept {
-			break
-		}
-		s.count(s.oldest[0], now)
-		s.oldest = s.oldest[1:]
-	}
-	c := s.made[r]
-	if c == nil {
-		c = &creates{since: now}
-		s.made[r] = c
-		s.oldest = append(s.oldest, r)
-	}
-	return c
-}
-
-// count judges how many nodes came of a request, and forgets it.
-func (s *Sequential) count(r request, now time.Duration) {
-	c := s.made[r]
-	if delete(s.made, r); c == nil || !c.known || c.hidden || c.nodes <= c.calls {
-		return
-	}
-	s.Violate(now, Session, "%d nodes %s<number> with the content %q were made, %s the last of them, though no more than %d creates may have made one", c.nodes, r.prefix, r.data, c.last, c.calls)
-}
-
+// called learns which parents have such children.
 func (s *Sequential) called(e *history.Event) {
-	c := e.Coord
-	for i := range c.Ops {
-		if o := &c.Ops[i]; o.Op == "create" && o.Sequential {
-			s.request(request{o.Path, string(o.Data)}, e.At).hidden = true
-		}
-	}
-	if c.Op != "create" || !c.Sequential {
-		return
-	}
-	r := s.request(request{c.Path, string(c.Data)}, e.At)
-	r.known = true
-	r.askers = append(r.askers, history.Who{Machine: e.Machine, Incarnation: e.Incarnation})
-	if c.Err == nil || c.Unknown && c.Sent {
-		r.calls++
-	}
-	if c.Err == nil {
+	if c := e.Coord; c.Op == "create" && c.Sequential && c.Err == nil {
 		s.parent(tree.Parent(c.Name)).asked = true
 	}
 }
 
 // Finish implements [Oracle].
-func (s *Sequential) Finish(end End) {
-	if end.Cut || end.Trouble != "" {
-		return // what was under way is not told
-	}
-	for _, r := range s.oldest {
-		s.count(r, end.At)
-	}
-}
+func (*Sequential) Finish(End) {}
 
 // numberDigits is how many digits the number has that the service appends.
 const numberDigits = 10

@@ -17,13 +17,6 @@ func TestSequentialNodes(t *testing.T) {
 		"coord znode.deleted /q/i-0000000000 - 0 4; coord znode.deleted /q - 0 5; coord znode.created /q - 0 6; coord znode.created /q/i-0000000000 y 0 7; c1 numbers /q/i- /q/i-0000000000 y ok",
 		// Nobody knows whether the service chose the number.
 		"coord znode.created /p - 0 4; coord znode.created /p/0000000009 - 0 5; coord znode.created /p/0000000008 - 0 6",
-		// A create without answer makes one node, or none; whoever asks again makes another.
-		"coord znode.created /q/i-0000000001 y 0 4; c1 numbers /q/i- - y lost; c1 numbers /q/i- - z lost; +1h",
-		"coord znode.created /q/i-0000000001 y 0 4; c1 numbers /q/i- - y lost; coord znode.created /q/i-0000000002 y 0 5; c1 numbers /q/i- /q/i-0000000002 y ok; +1h",
-		// The answer may come before the trace, and who is gone tells nothing.
-		"c1 numbers /q/i- /q/i-0000000001 y ok; coord znode.created /q/i-0000000001 y 0 4; +1h",
-		"coord znode.created /q/i-0000000001 y 0 4; coord znode.created /q/i-0000000002 y 0 5; +1h",
-		"coord znode.created /q/i-0000000001 x 0 4; crash c1; +1h",
 		// What the service lost, Sessions tells.
 		"coord znode.created /q/i-0000000001 y 0 4; crash coord; start coord; coord znode.set /q x 1 4; coord znode.created /q/i-0000000000 y 0 5",
 	} {
@@ -36,10 +29,6 @@ func TestSequentialNodesThatAreNone(t *testing.T) {
 		{"a name comes again", "coord znode.deleted /q/i-0000000000 - 0 4; coord znode.created /q/i-0000000000 y 0 5", "transaction 5 made /q/i-0000000000 at 0s, but /q/i-0000000000, which has as high a number, was made by transaction 3 before"},
 		{"a number comes again", "coord znode.created /q/j-0000000000 y 0 4", "transaction 4 made /q/j-0000000000"},
 		{"a lower number", "coord znode.created /q/i-0000000002 y 0 4; coord znode.created /q/i-0000000001 y 7 5", "transaction 5 made /q/i-0000000001 at 0s, but /q/i-0000000002"},
-		{"a create without answer makes two", "coord znode.created /q/i-0000000001 y 0 4; c1 numbers /q/i- - y lost; coord znode.created /q/i-0000000002 y 0 5", `2 nodes /q/i-<number> with the content "y" were made, /q/i-0000000002 the last of them, though no more than 1 creates may have made one`},
-		{"so does one that succeeds", "coord znode.created /q/i-0000000001 x 0 4; +3m; c1 numbers /q/i- - z lost", "2 nodes /q/i-<number> with the content \"x\""},
-		{"one that was never sent makes one", "coord znode.created /q/i-0000000001 y 0 4; c1 numbers /q/i- - y unsent", "no more than 0 creates"},
-		{"one that was refused makes one", "coord znode.created /q/i-0000000001 y 0 4; c1 numbers /q/i- - y refused", "no more than 0 creates"},
 	} {
 		t.Run(c.name, func(t *testing.T) { fires(t, NewSequential(calmly()), Session, c.says, oneQueue+c.story) })
 	}

@@ -30,7 +30,7 @@ import (
 //	fault 1 text, healed 1 text, phase heal
 //	ruin 1 b1 bytes, mend 1 b1 bytes     also: flushes, wire
 //	free t/0                             a fault takes too many copies of the partition
-//	c1 call set=data /path 7 1s 2s ok    an operation of session 7 from 1s to 2s: ok, refused or lost
+//	c1 call set=data /path 7 1s 2s ok    an operation of session 7 from 1s to 2s: ok, refused, unsent or lost; or asked: a write that is about to be sent
 //	c1 shown get+ /a 7 9 8               the coordination service answers session 7 of c1: op (other: not a read; +: it asks for a watch, !: there is no node), the last transaction, and the node's (of children: its children's)
 //	c1 told set /a 7                     a watch of it fired: created, deleted, set, children
 //	c1 left 7 9                          all its watches are left again
@@ -287,9 +287,15 @@ func (s *story) event(w []string) {
 			if op == "multi(delete)" {
 				c.Op, c.Path, c.Ops = "multi", "", []history.CoordCall{{Op: "delete", Path: w[3]}}
 			}
+			if w[7] == "asked" {
+				r.CoordAsked(s.who(w[0]), c)
+				return
+			}
 			switch w[7] {
 			case "refused":
 				c.Err = errors.New("refused")
+			case "unsent":
+				c.Err, c.Sent = errors.New("not connected"), false
 			case "lost":
 				c.Err, c.Unknown = errors.New("connection lost"), true
 			}

@@ -22,7 +22,7 @@ type recorded []history.Event
 
 func (r *recorded) Observe(e *history.Event) {
 	switch e.Kind {
-	case history.Sent, history.Acked, history.KafkaCalled, history.CoordCalled, history.CoordHeard:
+	case history.Sent, history.Acked, history.KafkaCalled, history.CoordCalled, history.CoordAsked, history.CoordHeard:
 	default:
 		*r = append(*r, *e)
 	}

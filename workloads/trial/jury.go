@@ -119,7 +119,7 @@ func (r *run) empanel() {
 	}
 	for _, o := range r.jury {
 		switch o.(type) {
-		case *oracle.Ownership, *oracle.Members, *oracle.Sessions, *oracle.Watches:
+		case *oracle.Ownership, *oracle.Members, *oracle.Sessions, *oracle.Watches, *oracle.Sequential, *oracle.Asked, *oracle.Locks, *oracle.Terms:
 			r.names.AttachNames(o)
 		case *linear.Oracle:
 			r.names.AttachLogs(o)
