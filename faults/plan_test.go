@@ -277,7 +277,7 @@ func TestCheckSaysWhatIsAllowed(t *testing.T) {
 		{"{at: 1s, fault: crash}", `the field "target" is missing: crash needs target`},
 		{"{at: 1s, fault: crash, target: broker-9}", `target: found "broker-9", allowed is broker-1 to broker-4`},
 		{"{at: 1s, fault: crash, target: brokr-1}", `target: found "brokr-1", allowed are machines of the roles broker, coord, producer, consumer, client; did you mean "broker-1"?`},
-		{"{at: 1s, fault: crash, target: any brokr}", `target: found "any brokr", allowed after any is broker, coord, producer, consumer, rack`},
+		{"{at: 1s, fault: crash, target: any brokr}", `target: found "any brokr", allowed after any is broker, coord, producer, consumer, client, rack`},
 		{"{at: 1s, fault: crash, target: leader of t/4}", `target: found partition 4 of t, allowed is 0 to 3`},
 		{"{at: 1s, fault: crash, target: leader of u/0}", `target: found the topic "u", allowed is t`},
 		{"{at: 1s, fault: crash, target: somebody}", `target: found "somebody", allowed is ` + targetForms},

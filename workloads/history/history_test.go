@@ -38,6 +38,8 @@ func tell(r *Recorder) {
 	r.CoordCalled(c, &CoordCall{Session: 5, Op: "multi", Ops: []CoordCall{{Op: "create", Path: "/a", Data: []byte("x"), Ephemeral: true}},
 		Start: 3, End: 4})
 	r.CoordHeard(c, &CoordSaid{Session: 5, What: "answer", Op: "get", Path: "/a", Watch: true, Found: true, Zxid: 9, Mzxid: 8, Pzxid: 7})
+	r.CoordHeard(c, &CoordSaid{Session: 5, What: "alive", Since: 3})
+	r.CoordAsked(c, &CoordCall{Op: "set", Path: "/a", Data: []byte("x"), Version: -1, Session: 5, Start: 4})
 	r.FaultInjected("b1", 1, "crash b1")
 	r.FaultHealed("b1", 1, "crash b1")
 	r.MachineCrashed(Who{"b1", 1}, true, "fault 1")

@@ -93,7 +93,7 @@ type Coordinators struct {
 	Tick quantity.Durations `yaml:"tick" default:"100ms" min:"1ms" max:"1m"`
 	// Clients that do nothing but write and read two znodes while the load lasts, each at one server: the first at coord-1, the next at coord-2, ... They show whether all servers tell the same. Faults do not hit their machine.
 	Clients quantity.Counts `yaml:"clients" default:"0" min:"0" max:"16"`
-	// Machines client-1, client-2, ... whose applications use the service as its recipes say, at any server: they take turns at a lock (ephemeral sequential nodes, each with a watch on the one before), and share a queue and a tally (conditional writes).
+	// Machines client-1, client-2, ... whose applications use the service as its recipes say, at any server: they take turns at a lock (ephemeral sequential nodes, each with a watch on the one before), and share a queue and a tally (writes under conditions, alone and together).
 	Recipes quantity.Counts `yaml:"recipes" default:"0" min:"0" max:"16"`
 	// A snapshot is written after so many transactions.
 	SnapshotEvery quantity.Counts `yaml:"snapshot_every" default:"200" min:"1"`

@@ -6,7 +6,8 @@ import (
 	"faultline/coord/client"
 )
 
-// The queue: who has something makes a sequential node, who wants something takes the first one, and enters that in the same transaction into a node that all takers share. When two want the same, one of them is refused.
+// The queue: who has something makes a sequential node, who wants something takes the first one, and enters that in the same transaction into a node that all takers share. When two want the same, one of them is refused, and what it entered
+// does not count.
 
 const (
 	queuePath = recipesPath + "/queue"
@@ -27,13 +28,9 @@ func (a *patron) take() {
 	if err != nil || len(names) == 0 {
 		return
 	}
-	_, shared, err := a.c.Get(queuePath, false)
-	if err != nil {
-		return
-	}
 	first := queuePath + "/" + names[0]
-	err = a.c.Multi(client.DeleteOp(first, 0), client.SetOp(queuePath, []byte(first+" "+a.label()), shared.Version))
-	if errors.Is(err, client.ErrNoNode) || errors.Is(err, client.ErrBadVersion) {
+	err = a.c.Multi(client.SetOp(queuePath, []byte(first+" "+a.label()), client.AnyVersion), client.DeleteOp(first, 0))
+	if errors.Is(err, client.ErrNoNode) {
 		a.p.Mark("mark/recipe/taken-by-another")
 	}
 }
