@@ -135,8 +135,8 @@ func TestWriterAndReaderAgree(t *testing.T) {
 		case Sent, Acked, Failed, Unknown, Processed:
 			e.ID = ID(rapid.Uint64().Draw(t, "id"))
 		case Traced:
-			e.Trace = machine.Event{Kind: machine.Kind(rapid.Uint8Range(0, uint8(machine.ProducerRetry)).Draw(t, "tk")), Subject: text.Draw(t, "ts"), Detail: text.Draw(t, "td"), C: rapid.Int64().Draw(t, "c")}
-		case CoordCalled:
+			e.Trace = machine.Event{Kind: machine.Kind(rapid.Uint8Range(0, uint8(machine.LockActed)).Draw(t, "tk")), Subject: text.Draw(t, "ts"), Detail: text.Draw(t, "td"), C: rapid.Int64().Draw(t, "c")}
+		case CoordCalled, CoordAsked:
 			e.Coord = &CoordCall{Op: text.Draw(t, "op"), Path: text.Draw(t, "path"), Name: text.Draw(t, "name"),
 				Session: rapid.Int64().Draw(t, "session"), Version: rapid.Int32().Draw(t, "version"),
 				Stat: Stat{Version: rapid.Int32().Draw(t, "sv"), Owner: rapid.Int64().Draw(t, "owner")}, Unknown: rapid.Bool().Draw(t, "unknown")}
@@ -148,7 +148,7 @@ func TestWriterAndReaderAgree(t *testing.T) {
 			}
 		case CoordHeard:
 			e.Heard = &CoordSaid{Session: rapid.Int64().Draw(t, "hs"), What: text.Draw(t, "what"), Path: text.Draw(t, "hp"), Op: text.Draw(t, "ho"), Watch: rapid.Bool().Draw(t, "watch"),
-				Found: rapid.Bool().Draw(t, "found"), Zxid: rapid.Int64().Draw(t, "zxid"), Mzxid: rapid.Int64().Draw(t, "mzxid"), Pzxid: rapid.Int64().Draw(t, "pzxid")}
+				Found: rapid.Bool().Draw(t, "found"), Zxid: rapid.Int64().Draw(t, "zxid"), Mzxid: rapid.Int64().Draw(t, "mzxid"), Pzxid: rapid.Int64().Draw(t, "pzxid"), Since: time.Duration(rapid.Int64().Draw(t, "since"))}
 		case KafkaCalled:
 			e.Kafka = &KafkaCall{Broker: text.Draw(t, "broker"), Key: rapid.Int16().Draw(t, "key"), Sent: rapid.Bool().Draw(t, "sent")}
 		case PhaseBegan:
