@@ -38,7 +38,7 @@ func (c *conn) sendFetch(h wire.Header, req *kmsg.FetchRequest) error {
 	}
 	copied -= sent
 	wire.SetFrameSize(c.out, sent)
-	c.b.m.Work(machine.Work{Requests: 1, Copied: copied, Syscalls: 2 + 2*len(f.cuts)})
+	c.b.m.Work(machine.Work{Served: 1, Copied: copied, Syscalls: c.calls.Take() + 1 + 2*len(f.cuts)})
 	from := 0
 	for _, k := range f.cuts {
 		if _, err := c.nc.Write(c.out[from:k.at]); err != nil {

@@ -119,7 +119,8 @@ type Cond interface {
 
 // Work counts things whose CPU cost the hardware profile knows.
 type Work struct {
-	Requests int   // protocol requests handled, either side
+	Requests int   // protocol messages that a client wrote or read, and batches that a producer made
+	Served   int   // protocol requests that a server handled
 	Sent     int   // records that a producer took and encoded
 	Records  int   // records that a server looked at
 	Received int   // records that a consumer decoded and handed over

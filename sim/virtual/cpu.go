@@ -10,7 +10,8 @@ import (
 // CPU is the processor part of a hardware profile: what work costs. Zero costs nothing.
 type CPU struct {
 	Cores   int           // default 4
-	Request time.Duration // per protocol request
+	Request time.Duration // per protocol message that a client writes or reads
+	Serve   time.Duration // per protocol request that a server handles
 	Send    time.Duration // per record that a producer takes and encodes
 	Record  time.Duration // per record that a server looks at
 	Receive time.Duration // per record that a consumer decodes and hands over
@@ -33,7 +34,7 @@ func (c *QueueCosts) cost(q *machine.QueueWork) time.Duration {
 
 // cost is the time of one core for the work.
 func (c *CPU) cost(w machine.Work) time.Duration {
-	d := time.Duration(w.Requests)*c.Request + time.Duration(w.Sent)*c.Send + time.Duration(w.Records)*c.Record + time.Duration(w.Received)*c.Receive + time.Duration(w.Batches)*c.Batch + time.Duration(w.Syscalls)*c.Syscall
+	d := time.Duration(w.Requests)*c.Request + time.Duration(w.Served)*c.Serve + time.Duration(w.Sent)*c.Send + time.Duration(w.Records)*c.Record + time.Duration(w.Received)*c.Receive + time.Duration(w.Batches)*c.Batch + time.Duration(w.Syscalls)*c.Syscall
 	d += c.Queue.cost(&w.Queue)
 	if c.Copy > 0 {
 		d += time.Duration(w.Copied * int64(time.Second) / c.Copy)

@@ -32,7 +32,7 @@ type Calibration struct {
 
 const (
 	calibrateRounds = 7
-	seldom          = 3 // rounds: the queue, and a consumer, are measured in the first of them, for they take as long as all others together
+	seldom          = 3 // rounds: the queue is measured in the first of them, for it takes as long as all others together
 	leastRounds     = 3 // that a figure takes
 	calibrateSlice  = 40 * time.Millisecond
 )

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"time"
 
 	"faultline/broker/record"
 	"faultline/faults/quantity"
@@ -27,7 +28,8 @@ type Profile struct {
 	About string `yaml:"about"`
 	CPU   struct {
 		Cores   quantity.Counts     `yaml:"cores" need:"true" min:"1" max:"4096"`
-		Request quantity.Durations  `yaml:"request" need:"true" min:"0s" max:"1m"` // per protocol request
+		Request quantity.Durations  `yaml:"request" need:"true" min:"0s" max:"1m"` // per protocol message that a client writes or reads, and per request that a producer makes of batches
+		Serve   quantity.Durations  `yaml:"serve" min:"0s" max:"1m"`               // per protocol request that a server handles. Default: as request
 		Send    quantity.Durations  `yaml:"send" min:"0s" max:"1m"`                // per record that a producer takes and encodes
 		Record  quantity.Durations  `yaml:"record" need:"true" min:"0s" max:"1m"`  // per record that a server looks at
 		Receive quantity.Durations  `yaml:"receive" min:"0s" max:"1m"`             // per record that a consumer decodes and hands over
@@ -77,6 +79,14 @@ type QueueCosts struct {
 	Push    quantity.Durations `yaml:"push" min:"0s" max:"1m"`    // a server's write of messages to a client
 	Take    quantity.Durations `yaml:"take" min:"0s" max:"1m"`    // per message that a server takes in, and per queue that gets it
 	Pass    quantity.Durations `yaml:"pass" min:"0s" max:"1m"`    // per message that a server gives to a consumer, packs, or has acknowledged
+}
+
+// serve is what a server's request costs.
+func (p *Profile) serve() time.Duration {
+	if p.CPU.Serve.Given() {
+		return p.CPU.Serve.V().D()
+	}
+	return p.CPU.Request.V().D()
 }
 
 // queue is what the baseline queue costs.
@@ -178,7 +188,7 @@ func ranges(v reflect.Value, path string, tell func(path string, value any)) {
 func (p *Profile) Hardware() virtual.Config {
 	return virtual.Config{
 		CPU: virtual.CPU{
-			Cores: int(p.CPU.Cores.V()), Request: p.CPU.Request.V().D(), Send: p.CPU.Send.V().D(), Record: p.CPU.Record.V().D(), Receive: p.CPU.Receive.V().D(), Batch: p.CPU.Batch.V().D(), Syscall: p.CPU.Syscall.V().D(),
+			Cores: int(p.CPU.Cores.V()), Request: p.CPU.Request.V().D(), Serve: p.serve(), Send: p.CPU.Send.V().D(), Record: p.CPU.Record.V().D(), Receive: p.CPU.Receive.V().D(), Batch: p.CPU.Batch.V().D(), Syscall: p.CPU.Syscall.V().D(),
 			Copy: int64(p.CPU.Copy.V()), Sum: int64(p.CPU.Sum.V()),
 			Pack: p.CPU.Compress.numbered(), Inflate: p.CPU.Decompress.numbered(), Queue: p.queue(),
 		},
