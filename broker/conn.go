@@ -176,7 +176,7 @@ func (c *conn) handle(frame []byte) error {
 	case 1:
 		return c.fetchRecords(h, rest)
 	}
-	c.b.m.Work(machine.Work{Served: 1, Copied: int64(len(frame)), Syscalls: c.calls.Take() + 1})
+	c.b.m.Work(machine.Work{Served: 1, Moved: int64(len(frame)), Syscalls: c.calls.Take() + 1})
 	c.clientID = h.ClientID
 	if a.keeps {
 		rest = bytes.Clone(rest) // the frame's memory is that of the next request, too

@@ -138,7 +138,7 @@ func (c *Conn) start(req kmsg.Request, timeout time.Duration, pickVersion bool) 
 			c.out = c.cfg.Spare.Take(c.wrote)
 		}
 		c.out = wire.AppendRequest(c.out[:0], correlation, c.cfg.ClientID, req)
-		c.m.Work(machine.Work{Requests: 1, Copied: int64(len(c.out)), Syscalls: 1})
+		c.m.Work(machine.Work{Requests: 1, Moved: int64(len(c.out)), Syscalls: 1})
 		c.extendWriteDeadline()
 	}
 
@@ -231,7 +231,7 @@ func (c *Conn) frame() ([]byte, error) {
 	if c.m.Failpoint("fault/client/answer") { // the connection ends before it
 		return nil, errMisfortune
 	}
-	c.m.Work(machine.Work{Requests: 1, Copied: int64(len(frame)), Syscalls: c.calls.Take()})
+	c.m.Work(machine.Work{Requests: 1, Moved: int64(len(frame)), Syscalls: c.calls.Take()})
 	return frame, nil
 }
 

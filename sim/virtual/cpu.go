@@ -18,6 +18,8 @@ type CPU struct {
 	Batch   time.Duration // per batch that a consumer checks, beside its records and bytes
 	Syscall time.Duration // per system call
 	Copy    int64         // bytes copied per second
+	Move    int64         // bytes written to a connection, or read from one, per second
+	Store   int64         // bytes written to files per second
 	Sum     int64         // bytes checksummed per second
 	Pack    [5]int64      // bytes compressed per second, by codec
 	Inflate [5]int64      // bytes per second that decompression brings forth
@@ -36,19 +38,16 @@ func (c *QueueCosts) cost(q *machine.QueueWork) time.Duration {
 func (c *CPU) cost(w machine.Work) time.Duration {
 	d := time.Duration(w.Requests)*c.Request + time.Duration(w.Served)*c.Serve + time.Duration(w.Sent)*c.Send + time.Duration(w.Records)*c.Record + time.Duration(w.Received)*c.Receive + time.Duration(w.Batches)*c.Batch + time.Duration(w.Syscalls)*c.Syscall
 	d += c.Queue.cost(&w.Queue)
-	if c.Copy > 0 {
-		d += time.Duration(w.Copied * int64(time.Second) / c.Copy)
+	d += through(w.Copied, c.Copy) + through(w.Moved, c.Move) + through(w.Stored, c.Store) + through(w.Summed, c.Sum)
+	return d + through(w.Packed, c.Pack[w.Codec]) + through(w.Inflated, c.Inflate[w.Codec])
+}
+
+// through is how long bytes take at so many a second.
+func through(bytes, perSecond int64) time.Duration {
+	if perSecond <= 0 {
+		return 0
 	}
-	if c.Sum > 0 {
-		d += time.Duration(w.Summed * int64(time.Second) / c.Sum)
-	}
-	if w.Packed > 0 && c.Pack[w.Codec] > 0 {
-		d += time.Duration(w.Packed * int64(time.Second) / c.Pack[w.Codec])
-	}
-	if w.Inflated > 0 && c.Inflate[w.Codec] > 0 {
-		d += time.Duration(w.Inflated * int64(time.Second) / c.Inflate[w.Codec])
-	}
-	return d
+	return time.Duration(bytes * int64(time.Second) / perSecond)
 }
 
 // cores are the queues of one computer's processor: each core does one piece of work after the other.

@@ -95,7 +95,7 @@ func (c *conn) handle() error {
 		c.frame = frame
 	}
 	s := c.s
-	s.m.Work(machine.Work{Queue: machine.QueueWork{Served: 1}, Copied: int64(len(frame)), Syscalls: c.calls.Take()})
+	s.m.Work(machine.Work{Queue: machine.QueueWork{Served: 1}, Moved: int64(len(frame)), Syscalls: c.calls.Take()})
 	r := &reader{rest: frame[1:]}
 	switch frame[0] {
 	case framePublish:
@@ -298,7 +298,7 @@ func (c *conn) write() {
 		if u != nil {
 			c.pack(u.queue.number, list)
 		}
-		s.m.Work(machine.Work{Queue: work, Copied: int64(len(c.out)), Syscalls: 1})
+		s.m.Work(machine.Work{Queue: work, Moved: int64(len(c.out)), Syscalls: 1})
 		_, err := c.nc.Write(c.out)
 		s.mu.Lock()
 		if err != nil {

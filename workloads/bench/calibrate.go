@@ -59,7 +59,7 @@ func (k *Calibration) Run(name string) ([]byte, error) {
 	defer p.close()
 	defer q.close()
 	defer d.close()
-	for _, begin := range []func() error{p.open, q.open, func() error { return d.open(dir) }} {
+	for _, begin := range []func() error{func() error { return p.open(dir) }, q.open, func() error { return d.open(dir) }} {
 		if err := begin(); err != nil {
 			return nil, fmt.Errorf("calibrate: %w", err)
 		}

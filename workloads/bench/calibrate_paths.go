@@ -94,6 +94,8 @@ func (u *usage) add(w machine.Work) {
 	t.Batches += w.Batches
 	t.Syscalls += w.Syscalls
 	t.Copied += w.Copied
+	t.Moved += w.Moved
+	t.Stored += w.Stored
 	t.Summed += w.Summed
 	t.Queue = t.Queue.Plus(w.Queue)
 }
@@ -101,7 +103,14 @@ func (u *usage) add(w machine.Work) {
 // rest is the CPU time in nanoseconds that is left for requests and records when what was measured before, in the same round, is taken off.
 func (k *Calibration) rest(u *usage) float64 {
 	w := &u.work
-	return float64(u.cpu) - float64(w.Batches)*k.spent["cpu.batch"] - float64(w.Syscalls)*k.spent["cpu.syscall"] - float64(w.Copied)*1e9/k.spent["cpu.copy"] - float64(w.Summed)*1e9/k.spent["cpu.sum"]
+	left := float64(u.cpu) - float64(w.Batches)*k.spent["cpu.batch"] - float64(w.Syscalls)*k.spent["cpu.syscall"]
+	for _, b := range []struct {
+		bytes int64
+		path  string
+	}{{w.Copied, "cpu.copy"}, {w.Moved, "cpu.move"}, {w.Stored, "cpu.store"}, {w.Summed, "cpu.sum"}} {
+		left -= float64(b.bytes) * 1e9 / k.spent[b.path]
+	}
+	return left
 }
 
 // paths measures what requests and records cost the clients: their CPU time in runs of a producer with small and with large batches, and of a consumer, divided by the work that they did. Servers

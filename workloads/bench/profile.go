@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
-	"time"
 
 	"faultline/broker/record"
 	"faultline/faults/quantity"
@@ -36,6 +35,8 @@ type Profile struct {
 		Batch   quantity.Durations  `yaml:"batch" min:"0s" max:"1m"`               // per batch that a consumer checks, beside its records and bytes
 		Syscall quantity.Durations  `yaml:"syscall" need:"true" min:"0s" max:"1m"` // per system call
 		Copy    quantity.Bandwidths `yaml:"copy" need:"true" min:"1KiB/s"`         // bytes copied
+		Move    quantity.Bandwidths `yaml:"move" min:"1KiB/s"`                     // bytes written to a connection, or read from one. Default: as copy
+		Store   quantity.Bandwidths `yaml:"store" min:"1KiB/s"`                    // bytes written to files. Default: as copy
 		Sum     quantity.Bandwidths `yaml:"sum" need:"true" min:"1KiB/s"`          // bytes checksummed
 		// Bytes compressed, and bytes that decompression brings forth, by codec.
 		Compress   Codecs `yaml:"compress"`
@@ -81,12 +82,12 @@ type QueueCosts struct {
 	Pass    quantity.Durations `yaml:"pass" min:"0s" max:"1m"`    // per message that a server gives to a consumer, packs, or has acknowledged
 }
 
-// serve is what a server's request costs.
-func (p *Profile) serve() time.Duration {
-	if p.CPU.Serve.Given() {
-		return p.CPU.Serve.V().D()
+// orElse is a figure, or the one that it is like where it is not given.
+func orElse[T quantity.Value[T]](figure, like quantity.Range[T]) T {
+	if figure.Given() {
+		return figure.V()
 	}
-	return p.CPU.Request.V().D()
+	return like.V()
 }
 
 // queue is what the baseline queue costs.
@@ -188,8 +189,8 @@ func ranges(v reflect.Value, path string, tell func(path string, value any)) {
 func (p *Profile) Hardware() virtual.Config {
 	return virtual.Config{
 		CPU: virtual.CPU{
-			Cores: int(p.CPU.Cores.V()), Request: p.CPU.Request.V().D(), Serve: p.serve(), Send: p.CPU.Send.V().D(), Record: p.CPU.Record.V().D(), Receive: p.CPU.Receive.V().D(), Batch: p.CPU.Batch.V().D(), Syscall: p.CPU.Syscall.V().D(),
-			Copy: int64(p.CPU.Copy.V()), Sum: int64(p.CPU.Sum.V()),
+			Cores: int(p.CPU.Cores.V()), Request: p.CPU.Request.V().D(), Serve: orElse(p.CPU.Serve, p.CPU.Request).D(), Send: p.CPU.Send.V().D(), Record: p.CPU.Record.V().D(), Receive: p.CPU.Receive.V().D(), Batch: p.CPU.Batch.V().D(), Syscall: p.CPU.Syscall.V().D(),
+			Copy: int64(p.CPU.Copy.V()), Move: int64(orElse(p.CPU.Move, p.CPU.Copy)), Store: int64(orElse(p.CPU.Store, p.CPU.Copy)), Sum: int64(p.CPU.Sum.V()),
 			Pack: p.CPU.Compress.numbered(), Inflate: p.CPU.Decompress.numbered(), Queue: p.queue(),
 		},
 		Disk: disk.Config{
