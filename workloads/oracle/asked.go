@@ -62,7 +62,7 @@ func (a *Asked) Observe(e *history.Event) {
 	case e.Kind == history.CoordAsked:
 		a.tapped = true
 		writesOf(e.Coord, func(w write) { a.tally(w).asked++ })
-	case e.Kind == history.CoordCalled:
+	case e.Kind == history.CoordCalled && a.tapped:
 		writesOf(e.Coord, func(w write) { a.called(e, w) })
 	}
 }
@@ -104,12 +104,15 @@ func zxidOf(t *machine.Event) int64 {
 
 // did takes something that the service did.
 func (a *Asked) did(at time.Duration, w write, zxid int64) {
+	if !a.tapped {
+		return
+	}
 	if _, _, numbered := cutNumber(w.path); numbered && w.kind == machine.ZnodeCreated && a.writes[w] == nil {
 		w.path = w.path[:len(w.path)-numberDigits]
 	}
 	y := a.tally(w)
 	y.done++
-	if a.tapped && y.done > y.asked {
+	if y.done > y.asked {
 		a.Violate(at, Session, "transaction %d did at %v: %v. That is done %s now, and asked for, as far as it may have been done, %s", zxid, at, w, times(y.done), times(y.asked))
 	}
 	a.settle(w, y)
@@ -120,7 +123,7 @@ func (a *Asked) called(e *history.Event, w write) {
 	c, y := e.Coord, a.tally(w)
 	switch {
 	case c.Err == nil:
-		if y.told++; y.told > y.done && a.tapped {
+		if y.told++; y.told > y.done {
 			a.Violate(e.At, Session, "%s was told at %v that this is done: %v. Others were told so %s, and it is done %s", e.Machine, e.At, w, times(y.told-1), times(y.done))
 		}
 	case !c.Unknown || !c.Sent:
