@@ -64,7 +64,7 @@ func TestWatermarks(t *testing.T) {
 		silent(t, w(), long+"b2#2 log.opened t/0 - 0 2 0; b2#2 log.committed t/0 - 2 -1 0")
 		silent(t, w(), begin+"\n+2s; crash b2; "+again+"0 -1 0")
 		silent(t, w(), begin+"\n+2s; pause b2; +2s; resume b2; crash b2; "+again+"0 -1 0")
-		silent(t, w(), begin+"\n+2s; fault 1 fault: disk-stall; +1s; healed 1 fault: disk-stall; +1s; crash b2; "+again+"0 -1 0")
+		silent(t, w(), begin+"\n+2s; fault 1 {fault: disk-stall}; +1s; healed 1 fault: disk-stall; +1s; crash b2; "+again+"0 -1 0")
 		silent(t, w(), begin+"\n+4s; crash b2; wipe b2; "+again+"0 -1 0")
 		// Its replica was moved away, and a new one came back.
 		silent(t, w(), long[:len(long)-len("crash b2; ")]+"b2 log.opened t/0 - 0 0 0; b2 log.committed t/0 - 0 -1 0; b2 log.appended t/0 - 0 5; b2 log.committed t/0 - 5 0 0; crash b2; "+again+"0 -1 0")

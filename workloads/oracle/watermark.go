@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"faultline/broker/client"
+	"faultline/faults"
 	"faultline/sim/machine"
 	"faultline/workloads/history"
 
@@ -167,7 +168,8 @@ func (o *Watermarks) outside(e *history.Event) {
 	}
 	switch e.Kind {
 	case history.FaultInjected:
-		if strings.Contains(e.Text, "fault: disk-") {
+		switch e.Fault.Kind {
+		case faults.DiskErrors, faults.FullDisk, faults.ShortDisk, faults.SlowDisk, faults.StalledDisk:
 			o.disks[e.Number] = true
 		}
 	case history.FaultHealed:
