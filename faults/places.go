@@ -17,6 +17,7 @@ var Places = []string{
 	"fault/broker/fetch-refused",
 	"fault/broker/fetch-reply",
 	"fault/broker/idle",
+	"fault/broker/isr-slow",
 	"fault/broker/leave-lost",
 	"fault/broker/marker-lost",
 	"fault/broker/metadata-old",
