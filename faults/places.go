@@ -10,6 +10,7 @@ var Places = []string{
 	"fault/broker/cluster-agreed",
 	"fault/broker/create-lost",
 	"fault/broker/create-unheard",
+	"fault/broker/decision-slow",
 	"fault/broker/delete-lost",
 	"fault/broker/event-late",
 	"fault/broker/fetch-cut",
