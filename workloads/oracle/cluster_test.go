@@ -54,8 +54,8 @@ func TestWatermarks(t *testing.T) {
 		fires(t, w(), HighMark, "whose log has 0 to 3", opened+"b1#2 log.committed t/0 - 5 -1 0")
 	})
 	t.Run("and not above what was ever told", func(t *testing.T) {
-		fires(t, w(), HighMark, "b1 opens t/0 with the high watermark 4, but nobody told more than 3", begin+"\nb1#2 log.opened t/0 - 0 5 0; b1#2 log.committed t/0 - 4 -1 0")
-		silent(t, w(), begin+"\nb1#2 log.opened t/0 - 4 5 0; b1#2 log.committed t/0 - 4 -1 0") // but what retention deleted was
+		fires(t, w(), HighMark, "b1 opens t/0 with the high watermark 6, but nobody told more than 5", begin+"\nb1#2 log.opened t/0 - 0 6 0; b1#2 log.committed t/0 - 6 -1 0")
+		silent(t, w(), begin+"\nb1#2 log.opened t/0 - 6 6 0; b1#2 log.committed t/0 - 6 -1 0") // but what retention deleted was
 	})
 	t.Run("what an earlier life deleted goes before the log is open", func(t *testing.T) {
 		silent(t, w(), begin+"\nb1#2 log.deleted t/0 - 0 4; b1#2 log.opened t/0 - 4 5 0; b1#2 log.committed t/0 - 4 -1 0")
