@@ -31,12 +31,7 @@ func (c *conn) listOffsets(req *kmsg.ListOffsetsRequest) (*kmsg.ListOffsetsRespo
 			pp := kmsg.NewListOffsetsResponseTopicPartition()
 			pp.Partition = rp.Partition
 			pp.Offset, pp.Timestamp, pp.LeaderEpoch = noOffset, -1, -1
-			b.mu.Lock()
-			p, code := b.lookupLocked(b.topics[rt.Topic], rp.Partition)
-			b.mu.Unlock()
-			if code == 0 {
-				code = p.shown.Load().epochCode(rp.CurrentLeaderEpoch)
-			}
+			p, code := b.ledIn(rt.Topic, rp.Partition, rp.CurrentLeaderEpoch)
 			if code == 0 && b.m.Failpoint("fault/broker/offsets-refused") { // as if the log were being opened
 				code = codeNotLeader
 			}

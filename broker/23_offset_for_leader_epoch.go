@@ -17,12 +17,7 @@ func (c *conn) offsetForLeaderEpoch(req *kmsg.OffsetForLeaderEpochRequest) (*kms
 			rp := &rt.Partitions[j]
 			pp := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
 			pp.Partition, pp.LeaderEpoch, pp.EndOffset = rp.Partition, -1, noOffset
-			b.mu.Lock()
-			p, code := b.lookupLocked(b.topics[rt.Topic], rp.Partition)
-			b.mu.Unlock()
-			if code == 0 {
-				code = p.shown.Load().epochCode(rp.CurrentLeaderEpoch)
-			}
+			p, code := b.ledIn(rt.Topic, rp.Partition, rp.CurrentLeaderEpoch)
 			if code == 0 {
 				if err := p.log.State().Err; err != nil {
 					b.logFailed(p, err)

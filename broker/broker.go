@@ -349,6 +349,17 @@ func listenPort(l net.Listener, asked int) int {
 	return asked
 }
 
+// ledIn finds a partition that is served here, for somebody who believes in a leader epoch (-1: in none).
+func (b *Broker) ledIn(topic string, id, epoch int32) (*partition, int16) {
+	b.mu.Lock()
+	p, code := b.lookupLocked(b.topics[topic], id)
+	b.mu.Unlock()
+	if code == 0 {
+		code = p.shown.Load().epochCode(epoch)
+	}
+	return p, code
+}
+
 // lookupLocked finds a partition of t that is served here. The code is 0 or a Kafka error code. The lock is held.
 func (b *Broker) lookupLocked(t *topic, id int32) (*partition, int16) {
 	p, code := b.placeLocked(t, id)

@@ -41,6 +41,8 @@ type Config struct {
 
 	// ReplicaLag is how long a follower may be behind before its leader takes it out of the in-sync replicas (default 10 s).
 	ReplicaLag time.Duration
+	// ReplicaFetchBytes is how much of one partition a follower asks for at once, and a tenth of what it asks for of all (default 1 MiB).
+	ReplicaFetchBytes int
 	// PreferredInterval is how often the controller gives partitions back to their preferred leaders (default 5 min).
 	PreferredInterval time.Duration
 	AutoCreateTopics  bool // create a topic when a client asks for the metadata of one that does not exist
@@ -112,6 +114,7 @@ func (c Config) withDefaults(machineName string) (Config, error) {
 	if c.OffsetsSegmentBytes <= 0 {
 		c.OffsetsSegmentBytes = 100 << 20
 	}
+	orInt(&c.ReplicaFetchBytes, 1<<20)
 	orInt(&c.Replicas, 1)
 	orInt(&c.LeastISR, 1)
 	orInt(&c.MaxRequestBytes, 100<<20)

@@ -202,6 +202,7 @@ func (b *Broker) enact(cl *coord.Client, epoch int32, topics map[string]*topic, 
 		if data := t.completed(list); data != nil {
 			ops = append(ops, coord.SetOp(topicsPath+"/"+name, data, t.node))
 		}
+		b.m.Failpoint("fault/broker/decision-slow") // what it was made from may be no more true by the time of the write
 		err := cl.Multi(ops...)
 		if err == nil {
 			for _, w := range list {

@@ -20,7 +20,6 @@ import (
 const (
 	replicaWait    = 500 * time.Millisecond // a follower's fetch waits at most so long for records
 	replicaBackoff = 50 * time.Millisecond  // after a failure
-	replicaBytes   = 1 << 20                // of one partition in one fetch
 )
 
 // fetcher is the task that copies the partitions that one other broker leads.
@@ -200,7 +199,8 @@ func (f *fetcher) request(epoch int64, ready []*following) *kmsg.FetchRequest {
 	topics := req.Topics[:0]
 	*req = kmsg.NewFetchRequest()
 	req.ReplicaState.ID, req.ReplicaState.Epoch = f.b.cfg.ID, epoch
-	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(fetchWait(f.b.cfg.ReplicaLag).Milliseconds()), 1, 10*replicaBytes
+	most := int32(f.b.cfg.ReplicaFetchBytes)
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(fetchWait(f.b.cfg.ReplicaLag).Milliseconds()), 1, 10*most
 	for _, fl := range ready {
 		n := len(topics)
 		if n == 0 || topics[n-1].TopicID != fl.p.topic.id {
@@ -213,7 +213,7 @@ func (f *fetcher) request(epoch int64, ready []*following) *kmsg.FetchRequest {
 			n++
 		}
 		rp := kmsg.NewFetchRequestTopicPartition()
-		rp.Partition, rp.CurrentLeaderEpoch, rp.PartitionMaxBytes = fl.p.id, fl.epoch, replicaBytes
+		rp.Partition, rp.CurrentLeaderEpoch, rp.PartitionMaxBytes = fl.p.id, fl.epoch, most
 		rp.LastFetchedEpoch, rp.LogStartOffset, rp.FetchOffset = fl.p.log.Reach()
 		topics[n-1].Partitions = append(topics[n-1].Partitions, rp)
 	}

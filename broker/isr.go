@@ -83,6 +83,7 @@ func (b *Broker) settle(pr *proposal) {
 	b.mu.Lock()
 	cl, epoch := b.session.client, b.epoch
 	b.mu.Unlock()
+	b.m.Failpoint("fault/broker/isr-slow") // what it was made from may be no more true by the time of the write
 	err := cl.Multi(
 		coord.CheckOp(epochPath(b.cfg.ID), int32(epoch)), // fences a broker that was given up for dead and has another registration
 		stands(pr.topic.name, pr.topic.id),

@@ -224,9 +224,9 @@ func (s *ensembleStorm) next(strike func(*ensembleStorm) time.Duration) {
 	}
 	s.faults++
 	n := s.faults
-	s.rec.FaultInjected("", n, "fault")
+	s.rec.FaultInjected(n, history.Fault{}, "fault")
 	d := strike(s)
-	s.w.At(s.w.Now()+d, func() { s.rec.FaultHealed("", n, "fault") })
+	s.w.At(s.w.Now()+d, func() { s.rec.FaultHealed(n, "fault") })
 	s.w.At(s.w.Now()+d+time.Duration(500+s.rng.IntN(3000))*time.Millisecond, func() { s.next(strike) })
 }
 

@@ -56,7 +56,7 @@ func Broker(sc *scenario.Scenario, a Addresses, id int32) broker.Config {
 	c := &sc.Topology.Brokers
 	return broker.Config{
 		ID: id, Port: BrokerPort, Coord: a.Coord, SessionTimeout: c.SessionTimeout.V().D(), DataDir: "broker",
-		ReplicaLag: c.ReplicaLag.V().D(), PreferredInterval: c.PreferredInterval.V().D(),
+		ReplicaLag: c.ReplicaLag.V().D(), ReplicaFetchBytes: int(c.ReplicaFetchBytes.V()), PreferredInterval: c.PreferredInterval.V().D(),
 		RetentionInterval: c.RetentionInterval.V().D(),
 		OffsetsPartitions: int32(c.OffsetsPartitions.V()), OffsetsReplicas: OffsetsReplicas(sc), OffsetsLeastISR: 1 + OffsetsReplicas(sc)/2,
 		OffsetsSegmentBytes: int64(c.OffsetsSegmentBytes.V()),

@@ -9,6 +9,7 @@ package history
 import (
 	"time"
 
+	"faultline/faults"
 	"faultline/sim/machine"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -43,7 +44,7 @@ const (
 	CoordHeard // Heard
 
 	// What was done to the world. Number pairs an injection with its end; a fault without a duration ends at once.
-	FaultInjected // Number, Text (the fault as its plan writes it)
+	FaultInjected // Number, Fault, Text (the fault as its plan writes it)
 	FaultHealed   // Number, Text
 
 	// What became of the machines.
@@ -143,14 +144,22 @@ type Event struct {
 	Offset    int64
 
 	Text   string
-	Number int  // of a fault
-	Power  bool // of a crash
+	Number int    // of a fault
+	Fault  *Fault // may be kept
+	Power  bool   // of a crash
 	Phase  Phase
 
 	Trace machine.Event
 	Kafka *KafkaCall
 	Coord *CoordCall
 	Heard *CoordSaid
+}
+
+// Fault is what a fault does, and to whom.
+type Fault struct {
+	Kind  faults.Kind
+	Hit   []string // machines; none: it names none
+	Peers []string // of a fault between machines: those on the other side, the machines themselves being whole
 }
 
 // KafkaCall is a finished request to a broker, as broker/client's tap shows it.

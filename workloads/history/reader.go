@@ -55,6 +55,7 @@ type eventLine struct {
 	Offset      int64
 	Text        string
 	Number      int
+	Fault       *Fault
 	Power       bool
 	Phase       string
 	Trace       *machine.Event
@@ -102,7 +103,7 @@ func parseEvent(text []byte) (Event, error) {
 	e := Event{
 		Seq: l.Seq, At: time.Duration(l.At), Kind: Kind(kind), Machine: l.Machine, Incarnation: l.Incarnation,
 		Producer: l.Producer, Group: l.Group, Consumer: l.Consumer, Topic: l.Topic, Partition: l.Partition, Offset: l.Offset,
-		Text: l.Text, Number: l.Number, Power: l.Power,
+		Text: l.Text, Number: l.Number, Fault: l.Fault, Power: l.Power,
 	}
 	if l.Phase != "" {
 		phase := slices.Index(phaseNames[:], l.Phase)

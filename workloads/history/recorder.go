@@ -58,17 +58,17 @@ func (r *Recorder) Acked(w Who, id ID, topic string, partition int32, offset int
 	r.emit()
 }
 
-// Failed says that the producer reported that the record is surely not stored.
-func (r *Recorder) Failed(w Who, id ID, reason string) {
+// Failed says that the producer reported that the record is surely not stored; partition is the one that it was for, -1 when none was chosen.
+func (r *Recorder) Failed(w Who, id ID, partition int32, reason string) {
 	e := r.begin(Failed, w)
-	e.ID, e.Text = id, reason
+	e.ID, e.Partition, e.Text = id, partition, reason
 	r.emit()
 }
 
 // Unknown says that the producer gave up and does not know whether the record is stored.
-func (r *Recorder) Unknown(w Who, id ID, reason string) {
+func (r *Recorder) Unknown(w Who, id ID, partition int32, reason string) {
 	e := r.begin(Unknown, w)
-	e.ID, e.Text = id, reason
+	e.ID, e.Partition, e.Text = id, partition, reason
 	r.emit()
 }
 
@@ -128,16 +128,17 @@ func (r *Recorder) CoordHeard(w Who, said *CoordSaid) {
 	r.event.Heard = nil
 }
 
-// FaultInjected says that a fault begins. The number is the fault's own in this run; machine is empty when it concerns several.
-func (r *Recorder) FaultInjected(machine string, number int, text string) {
-	e := r.begin(FaultInjected, Who{Machine: machine})
-	e.Number, e.Text = number, text
+// FaultInjected says that a fault begins. The number is the fault's own in this run.
+func (r *Recorder) FaultInjected(number int, fault Fault, text string) {
+	e := r.begin(FaultInjected, Who{})
+	e.Number, e.Fault, e.Text = number, &fault, text
 	r.emit()
+	r.event.Fault = nil
 }
 
 // FaultHealed says that the fault with this number is over. The text may say what it did, behind a #.
-func (r *Recorder) FaultHealed(machine string, number int, text string) {
-	e := r.begin(FaultHealed, Who{Machine: machine})
+func (r *Recorder) FaultHealed(number int, text string) {
+	e := r.begin(FaultHealed, Who{})
 	e.Number, e.Text = number, text
 	r.emit()
 }

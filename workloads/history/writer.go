@@ -65,6 +65,13 @@ func appendEvent(b []byte, e *Event) []byte {
 	b = num(b, "offset", e.Offset)
 	b = str(b, "text", e.Text)
 	b = num(b, "number", int64(e.Number))
+	if f := e.Fault; f != nil {
+		b = append(b, `,"fault":{"kind":`...)
+		b = quote(b, string(f.Kind))
+		b = texts(b, "hit", f.Hit)
+		b = texts(b, "peers", f.Peers)
+		b = append(b, '}')
+	}
 	b = flag(b, "power", e.Power)
 	if e.Phase != 0 {
 		b = str(b, "phase", e.Phase.String())
@@ -111,6 +118,20 @@ func appendEvent(b []byte, e *Event) []byte {
 	return append(b, '}')
 }
 
+func texts(b []byte, name string, list []string) []byte {
+	if len(list) == 0 {
+		return b
+	}
+	b = append(append(append(b, `,"`...), name...), `":[`...)
+	for i, s := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = quote(b, s)
+	}
+	return append(b, ']')
+}
+
 func appendCoord(b []byte, c *CoordCall) []byte {
 	b = append(b, `{"op":`...)
 	b = quote(b, c.Op)
@@ -132,16 +153,7 @@ func appendCoord(b []byte, c *CoordCall) []byte {
 	}
 	b = str(b, "name", c.Name)
 	b = data(b, "value", c.Value)
-	if len(c.Children) > 0 {
-		b = append(b, `,"children":[`...)
-		for i, s := range c.Children {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = quote(b, s)
-		}
-		b = append(b, ']')
-	}
+	b = texts(b, "children", c.Children)
 	b = flag(b, "found", c.Found)
 	b = num(b, "czxid", c.Stat.Czxid)
 	b = num(b, "mzxid", c.Stat.Mzxid)

@@ -53,6 +53,10 @@ func TestWatermarks(t *testing.T) {
 		silent(t, w(), opened+"b1#2 log.committed t/0 - 3 -1 0; b1#2 log.deleted t/0 - 0 3")
 		fires(t, w(), HighMark, "whose log has 0 to 3", opened+"b1#2 log.committed t/0 - 5 -1 0")
 	})
+	t.Run("and not above what was ever told", func(t *testing.T) {
+		fires(t, w(), HighMark, "b1 opens t/0 with the high watermark 6, but nobody told more than 5", begin+"\nb1#2 log.opened t/0 - 0 6 0; b1#2 log.committed t/0 - 6 -1 0")
+		silent(t, w(), begin+"\nb1#2 log.opened t/0 - 6 6 0; b1#2 log.committed t/0 - 6 -1 0") // but what retention deleted was
+	})
 	t.Run("what an earlier life deleted goes before the log is open", func(t *testing.T) {
 		silent(t, w(), begin+"\nb1#2 log.deleted t/0 - 0 4; b1#2 log.opened t/0 - 4 5 0; b1#2 log.committed t/0 - 4 -1 0")
 	})
@@ -64,7 +68,7 @@ func TestWatermarks(t *testing.T) {
 		silent(t, w(), long+"b2#2 log.opened t/0 - 0 2 0; b2#2 log.committed t/0 - 2 -1 0")
 		silent(t, w(), begin+"\n+2s; crash b2; "+again+"0 -1 0")
 		silent(t, w(), begin+"\n+2s; pause b2; +2s; resume b2; crash b2; "+again+"0 -1 0")
-		silent(t, w(), begin+"\n+2s; fault 1 fault: disk-stall; +1s; healed 1 fault: disk-stall; +1s; crash b2; "+again+"0 -1 0")
+		silent(t, w(), begin+"\n+2s; fault 1 {fault: disk-stall}; +1s; healed 1 fault: disk-stall; +1s; crash b2; "+again+"0 -1 0")
 		silent(t, w(), begin+"\n+4s; crash b2; wipe b2; "+again+"0 -1 0")
 		// Its replica was moved away, and a new one came back.
 		silent(t, w(), long[:len(long)-len("crash b2; ")]+"b2 log.opened t/0 - 0 0 0; b2 log.committed t/0 - 0 -1 0; b2 log.appended t/0 - 0 5; b2 log.committed t/0 - 5 0 0; crash b2; "+again+"0 -1 0")

@@ -63,11 +63,12 @@ func (d *Delivery) acked(e *history.Event) {
 	if e.Offset < 0 && s.producer.Acks != 0 && !s.producer.Idempotent {
 		d.Violate(e.At, Deliver, "record %v is acked with acks=%d, but without an offset: nobody can have stored it", e.ID, s.producer.Acks)
 	}
+	part := d.part(r.topic, e.Partition)
+	s.acks.set(part, e.At)
 	if e.Offset < 0 || s.producer.Acks == 0 {
 		return // nobody promised anything; where it is shows when it is processed
 	}
-	part := d.part(r.topic, e.Partition)
-	r.once = s.retriedAt(part) < r.sentAt && !part.ruined()
+	r.once = s.retries.in(part) < r.sentAt && !part.ruined()
 	if r.seen && r.offset != e.Offset && r.once && !s.producer.Idempotent {
 		d.twice(e.At, e.ID, part, e.Offset, r.offset)
 	}

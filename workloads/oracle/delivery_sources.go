@@ -17,7 +17,8 @@ type source struct {
 	old         map[int64]record // what is not settled though much that came later is
 	sweep       int              // size of old at which it is cleaned up
 	marks       []mark           // by partition number
-	retries     []time.Duration  // by partition number: the last one; none
+	retries     moments          // when it sent a batch of a partition once more
+	acks        moments          // when a record in a partition was acked
 }
 
 // record is what is known of one record.
@@ -113,18 +114,26 @@ func (d *Delivery) retried(e *history.Event) {
 		if s.machine != e.Machine || s.incarnation != e.Incarnation {
 			continue
 		}
-		for part.number >= len(s.retries) {
-			s.retries = append(s.retries, none)
-		}
-		s.retries[part.number] = e.At
+		s.retries.set(part, e.At)
 	}
 }
 
-func (s *source) retriedAt(p *partLog) time.Duration {
-	if p.number >= len(s.retries) {
+// moments are when something happened last in a partition, by its number.
+type moments []time.Duration
+
+func (m *moments) set(p *partLog, at time.Duration) {
+	for p.number >= len(*m) {
+		*m = append(*m, none)
+	}
+	(*m)[p.number] = at
+}
+
+// in is none where it never happened.
+func (m moments) in(p *partLog) time.Duration {
+	if p == nil || p.number >= len(m) {
 		return none
 	}
-	return s.retries[p.number]
+	return m[p.number]
 }
 
 // gone notes that a process is no more.

@@ -1,8 +1,8 @@
 package oracle
 
 import (
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"faultline/sim/machine"
@@ -11,22 +11,22 @@ import (
 
 // Laggards judges that in-sync replicas that lag are taken out (LIVE): while one counts nothing is committed without it, so whoever waits for acks=all waits for it.
 //
-// Verified, of a leader that has begun in the registry's epoch and is registered, with no fault on its machine or on the coordination service, and none since before the replica fell behind: an in-sync replica that lacks what
+// Verified, of a leader that has begun in the registry's epoch and is registered, with no fault on its machine, on the coordination service or between the two, and none since before the replica fell behind: an in-sync replica that lacks what
 // the leader had at a moment leaves the in-sync replicas, or gets it, within the lag that replicas are allowed (Promise.ReplicaLag), a quarter of it (the leader looks that often) and laggardSlack, unless the
 // registry has another state of the partition meanwhile.
 //
-// A fault tells by its text whom it hits. One without a target, or with one that is not the name of a machine, counts as one that hits everybody. What a fault leaves behind, such as a session that is
-// over, may last for the longest time-out of a session more.
+// A fault hits the machines that it names; a fault between machines hits the ways between them: of those only the one from the leader to the coordination service counts, and those within that service, so the followers may be as far
+// from their leader as they like. One that names no machine, as a misfortune, hits everybody. What a fault leaves behind, such as a session that is over, may last for the longest time-out of a session more.
 //
 // Not verified: idle partitions; leaders that faults hit. Beyond the atlas ([Ruins]) a partition that is freed is not judged.
 type Laggards struct {
 	Findings
 	recordless
 	cluster *Cluster
-	quorum  *Quorum // knows how far each replica has got
-	faults  map[int]string
-	hit     map[string]time.Duration // machine -> when its process, or a fault on it, began or ended last
-	all     time.Duration            // when a fault on everybody began or ended last
+	quorum  *Quorum                  // knows how far each replica has got
+	faults  map[int]*history.Fault   // active
+	hit     map[string]time.Duration // machine -> when its process, or a fault in its way, began or ended last
+	all     time.Duration            // when another phase began
 	paused  map[string]bool
 	absent  map[int32]bool // brokers that the registry does not have: they cannot change its states
 	behind  map[seen]leaderEnd
@@ -50,7 +50,7 @@ const laggardSlack = 500 * time.Millisecond
 
 // NewLaggards judges the partitions that q follows.
 func NewLaggards(q *Quorum) *Laggards {
-	o := &Laggards{cluster: q.cluster, quorum: q, faults: map[int]string{}, hit: map[string]time.Duration{}, all: none, paused: map[string]bool{}, absent: map[int32]bool{}, behind: map[seen]leaderEnd{}}
+	o := &Laggards{cluster: q.cluster, quorum: q, faults: map[int]*history.Fault{}, hit: map[string]time.Duration{}, all: none, paused: map[string]bool{}, absent: map[int32]bool{}, behind: map[seen]leaderEnd{}}
 	o.Free(q.cluster.promise.Ruins.Records)
 	q.cluster.onDecided = append(q.cluster.onDecided, func(_ *history.Event, p *replicas, was, now *PartitionState) {
 		if was == nil || was.LeaderEpoch != now.LeaderEpoch || !sameMembers(was, now) {
@@ -77,8 +77,8 @@ func (o *Laggards) forget(p place) {
 func (o *Laggards) Observe(e *history.Event) {
 	switch e.Kind {
 	case history.FaultInjected:
-		o.faults[e.Number] = e.Text
-		o.strikes(e.Text, e.At)
+		o.faults[e.Number] = e.Fault
+		o.strikes(e.Fault, e.At)
 	case history.FaultHealed:
 		o.strikes(o.faults[e.Number], e.At)
 		delete(o.faults, e.Number)
@@ -113,19 +113,27 @@ func (o *Laggards) registered(e *history.Event) {
 	o.hit[o.cluster.machineOf(int32(id))] = e.At
 }
 
-// hits tells whether a fault hits a machine, by its text.
-func hits(fault, machine string) bool {
-	_, target, ok := strings.Cut(fault, "target: ")
-	return !ok || strings.Contains(fault, machine) || strings.Contains(fault, "*") || !strings.Contains(target, "-")
+// hinders tells whether a fault is in the way of a broker, or coordination server, that wants to change the registry.
+func (o *Laggards) hinders(f *history.Fault, machine string) bool {
+	coord := o.cluster.promise.Coord
+	has := slices.Contains[[]string]
+	registry := func(names []string) bool {
+		return slices.ContainsFunc(names, func(n string) bool { return has(coord, n) })
+	}
+	switch {
+	case len(f.Hit) == 0:
+		return true
+	case len(f.Peers) == 0:
+		return has(f.Hit, machine)
+	}
+	return has(f.Hit, machine) && registry(f.Peers) || has(f.Peers, machine) && registry(f.Hit)
 }
 
-func (o *Laggards) strikes(fault string, at time.Duration) {
+func (o *Laggards) strikes(f *history.Fault, at time.Duration) {
 	p := o.cluster.promise
-	for _, names := range [][]string{p.Brokers, p.Coord} {
-		for _, m := range names {
-			if hits(fault, m) {
-				o.hit[m] = at
-			}
+	for _, m := range slices.Concat(p.Brokers, p.Coord) {
+		if f != nil && o.hinders(f, m) {
+			o.hit[m] = at
 		}
 	}
 }
@@ -140,7 +148,7 @@ func (o *Laggards) quiet(machine string) (since time.Duration, ok bool) {
 			return 0, false
 		}
 		for _, f := range o.faults { // order: no matter
-			if hits(f, m) {
+			if o.hinders(f, m) {
 				return 0, false
 			}
 		}

@@ -12,11 +12,11 @@ import (
 // session, an election, and the producer's own pauses.
 const deliveredWithin = 20 * time.Second
 
-// gaveUp judges a record that its producer gave up because its delivery time-out was over. Topics with one replica are not judged: acks=all waits for a flush there, so that what piled up while the broker was away may take longer than the time-out (broker-power-loss, seed 9).
+// gaveUp judges a record that its producer gave up because its delivery time-out was over.
 func (l *Liveness) gaveUp(e *history.Event, r *record) {
 	since := max(l.calm.since, r.sentAt, l.topics)
 	parts := l.reg.replicas[r.topic.name]
-	if !l.promise.Replicated(r.topic.name) || !l.calm.now() || e.At < since+deliveredWithin || l.promise.HealWithin <= 0 || l.promise.Small || len(parts) == 0 || !strings.Contains(e.Text, producer.ErrTimedOut.Error()) {
+	if !l.calm.now() || e.At < since+deliveredWithin || l.promise.HealWithin <= 0 || l.promise.Small || len(parts) == 0 || !strings.Contains(e.Text, producer.ErrTimedOut.Error()) {
 		return
 	}
 	for p := range parts { // order: no matter
@@ -24,5 +24,27 @@ func (l *Liveness) gaveUp(e *history.Event, r *record) {
 			return
 		}
 	}
-	l.Violate(e.At, Live, "record %v, sent to %s at %v, was given up at %v, though nothing disturbs since %v: %s", e.ID, r.topic.name, r.sentAt, e.At, l.calm.since, e.Text)
+	progress := l.delivery.progress(e, r)
+	if !l.promise.Replicated(r.topic.name) && progress > since {
+		return
+	}
+	l.Violate(e.At, Live, "record %v, sent to %s at %v, was given up at %v, though nothing disturbs since %v%s: %s", e.ID, r.topic.at(e.Partition), r.sentAt, e.At, l.calm.since, lately(progress), e.Text)
+}
+
+// progress is when the producer that gives a record up was acknowledged anything last in the record's partition, or in any of its topic if it had chosen none.
+func (d *Delivery) progress(e *history.Event, r *record) time.Duration {
+	last, acks := time.Duration(none), d.sources[e.ID.Source()].acks
+	for _, p := range r.topic.parts {
+		if p != nil && (e.Partition < 0 || p.partition == e.Partition) {
+			last = max(last, acks.in(p))
+		}
+	}
+	return last
+}
+
+func lately(progress time.Duration) string {
+	if progress < 0 {
+		return ", and nothing of that producer was ever acked there"
+	}
+	return ", and something of that producer was acked there last at " + progress.String()
 }

@@ -113,6 +113,27 @@ func TestLivenessWaits(t *testing.T) {
 	require.Equal(t, "b1 is down since 0s", l.Waits())
 }
 
+// What piled up at the one replica of a partition may take long; that nothing of it gets on is another matter.
+func TestLivenessOfRecordsThatAreGivenUpAtOneReplica(t *testing.T) {
+	for _, c := range []string{
+		"sent 0/1 t; +20s; failed 0/1 t/0: delivery timed out",
+		"sent 0/1 t; +20s; failed 0/1 delivery timed out", // no partition was chosen
+		"sent 0/1 t; sent 0/2 t; acked 0/2 t/0 1; +1s; fault 1 x; healed 1 x; +20s; unknown 0/1 t/0: delivery timed out",
+		"sent 0/1 t; sent 0/2 t; +19s; acked 0/2 t/1 0; +1s; failed 0/1 t/0: delivery timed out", // elsewhere
+		"sent 0/1 t; sent 1/0 t; +19s; acked 1/0 t/0 1; +1s; failed 0/1 t/0: delivery timed out", // somebody else
+		"+1s; sent 0/1 t; sent 0/2 t; +19s; acked 0/2 t/1 0; +1s; failed 0/1 t/0: delivery timed out: no leader",
+	} {
+		fires(t, livenessOf(calmly()), Live, "record 0/1, sent to t", expand(upAndRead+c))
+	}
+	for _, c := range []string{
+		"sent 0/1 t; sent 0/2 t; +19s; acked 0/2 t/0 1; +1s; failed 0/1 t/0: delivery timed out", // the backlog gets on
+		"sent 0/1 t; sent 0/2 t; +19s; acked 0/2 t/1 0; +1s; failed 0/1 delivery timed out",
+		"sent 0/1 t; +19s; failed 0/1 t/0: delivery timed out",
+	} {
+		silent(t, livenessOf(calmly()), expand(upAndRead+c))
+	}
+}
+
 // Nothing is in the way of a producer, and it gives records up: whether they may be in the log does not matter.
 func TestLivenessOfRecordsThatAreGivenUp(t *testing.T) {
 	several := func() *Promise {
@@ -125,7 +146,7 @@ func TestLivenessOfRecordsThatAreGivenUp(t *testing.T) {
 		"sent 0/1 t; +20s; unknown 0/1 t/0: delivery timed out",
 		"fault 1 x; sent 0/1 t; +1h; healed 1 x; +20s; failed 0/1 delivery timed out",
 	} {
-		fires(t, livenessOf(several()), Live, "record 0/1, sent to t at ", expand(upAndRead+c))
+		fires(t, livenessOf(several()), Live, "record 0/1, sent to t", expand(upAndRead+c))
 	}
 	small := several()
 	small.Small = true

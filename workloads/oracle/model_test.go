@@ -84,7 +84,7 @@ func newTiny(t *rapid.T, observer history.Observer) *tiny {
 		w.cons = append(w.cons, &tinyConsumer{name: fmt.Sprintf("c%d", i+1), claims: map[*tinyLog]*tinyClaim{}})
 	}
 	w.rec.PhaseBegan(history.Load)
-	w.rec.FaultInjected("", 1, "whatever the steps do") // so nobody must hurry
+	w.rec.FaultInjected(1, history.Fault{}, "whatever the steps do") // so nobody must hurry
 	w.rec.MachineStarted(history.Who{Machine: "coord", Incarnation: 1})
 	w.rec.MachineStarted(tinyBroker)
 	w.coord(machine.SessionOpened, "", "", 1, int64(tinyTimeout))
@@ -181,11 +181,11 @@ func (w *tiny) produce(l *tinyLog) {
 	w.rec.Sent(who, id, producerOf(id), "t", none, uint64(id)+1)
 	outcome := w.draw(8, "outcome")
 	if outcome == 0 {
-		w.rec.Failed(who, id, "no")
+		w.rec.Failed(who, id, none, "no")
 		return
 	}
 	if outcome == 1 {
-		w.rec.Unknown(who, id, "lost on the way there")
+		w.rec.Unknown(who, id, none, "lost on the way there")
 		return
 	}
 	copies := 1
@@ -201,7 +201,7 @@ func (w *tiny) produce(l *tinyLog) {
 	}
 	switch {
 	case outcome == 3:
-		w.rec.Unknown(who, id, "lost on the way back")
+		w.rec.Unknown(who, id, none, "lost on the way back")
 	case w.p.Producers[0].Acks < 0:
 		l.waiting = append(l.waiting, tinySend{id, l.end() - 1})
 	default:
@@ -365,7 +365,7 @@ func (w *tiny) powerLoss() {
 		keep := l.visible + int64(w.draw(int(l.end()-l.visible)+1, "kept"))
 		l.ids = l.ids[:keep]
 		for _, s := range l.waiting { // no answer came
-			w.rec.Unknown(history.Who{Machine: producerOf(s.id), Incarnation: 1}, s.id, "connection lost")
+			w.rec.Unknown(history.Who{Machine: producerOf(s.id), Incarnation: 1}, s.id, none, "connection lost")
 		}
 		l.waiting = nil
 		l.visible = l.end()
@@ -375,7 +375,7 @@ func (w *tiny) powerLoss() {
 
 // heal lets everything come to rest: the first consumer gets every partition and reads it to the end.
 func (w *tiny) heal() {
-	w.rec.FaultHealed("", 1, "whatever the steps do")
+	w.rec.FaultHealed(1, "whatever the steps do")
 	w.rec.PhaseBegan(history.Heal)
 	w.now += tinyTimeout + time.Second
 	for _, id := range sortedKeys(w.alive) {

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"faultline/faults"
 	"faultline/sim/machine"
 	"faultline/workloads/history"
 )
@@ -49,10 +50,9 @@ func (r *Refusals) Observe(e *history.Event) {
 			r.fenced[e.Machine] = e.At
 		}
 	case history.FaultInjected:
-		for _, kind := range [...]string{"disk-error", "disk-full", "misfortune"} {
-			if strings.Contains(e.Text, "fault: "+kind) {
-				r.faults[e.Number] = true
-			}
+		switch e.Fault.Kind {
+		case faults.DiskErrors, faults.FullDisk, faults.Misfortune:
+			r.faults[e.Number] = true
 		}
 	case history.FaultHealed:
 		if r.faults[e.Number] {

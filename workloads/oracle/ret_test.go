@@ -43,15 +43,15 @@ func TestRetentionByTime(t *testing.T) {
 func TestRetentionGoesByTheMachinesOwnClock(t *testing.T) {
 	f := threeSegments(t, Topic{RetentionTime: time.Minute, RetentionBytes: -1})
 	f.c.JumpClock(time.Hour)
-	f.rec.FaultInjected("broker-1", 1, "clock jump")
+	f.rec.FaultInjected(1, history.Fault{}, "clock jump")
 	f.remove(0)
 	f.silent()
 	// The clock goes back between the decision and the deed.
 	f = threeSegments(t, Topic{RetentionTime: time.Minute, RetentionBytes: -1})
 	f.c.JumpClock(time.Hour)
-	f.rec.FaultInjected("broker-1", 1, "clock jump")
+	f.rec.FaultInjected(1, history.Fault{}, "clock jump")
 	f.c.JumpClock(-time.Hour)
-	f.rec.FaultInjected("broker-1", 2, "clock jump")
+	f.rec.FaultInjected(2, history.Fault{}, "clock jump")
 	f.remove(0)
 	f.silent()
 }

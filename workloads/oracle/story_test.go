@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"faultline/broker/client"
+	"faultline/faults"
 	"faultline/sim/machine"
 	"faultline/workloads/history"
 
@@ -102,6 +103,31 @@ func (s *story) tell(text string) {
 	}
 }
 
+// partitionOf is the partition that a reason begins with ("t/0: no leader"), as a producer's do; none: it tells none.
+func partitionOf(reason []string) int32 {
+	if len(reason) > 0 {
+		if at, ok := parsePlace(strings.TrimSuffix(reason[0], ":")); ok {
+			return at.partition
+		}
+	}
+	return none
+}
+
+// faultOf reads what oracles ask of a fault in the line that makes it; its targets are the names of machines. A line that says nothing of that stands for any fault.
+func faultOf(line string) (f history.Fault) {
+	for _, field := range strings.Split(strings.Trim(line, "{}"), ", ") {
+		switch key, value, _ := strings.Cut(field, ": "); key {
+		case "fault":
+			f.Kind = faults.Kind(value)
+		case "target":
+			f.Hit = append(f.Hit, value)
+		case "peer":
+			f.Peers = append(f.Peers, value)
+		}
+	}
+	return f
+}
+
 func (s *story) who(name string) history.Who {
 	name, inc, ok := strings.Cut(name, "#")
 	if ok {
@@ -182,9 +208,9 @@ func (s *story) event(w []string) {
 		t, p := place(w[2])
 		r.Acked(s.who(producerOf(s.id(w[1]))), s.id(w[1]), t, p, s.num(w[3]))
 	case "failed":
-		r.Failed(s.who(producerOf(s.id(w[1]))), s.id(w[1]), cmp.Or(strings.Join(w[2:], " "), "no"))
+		r.Failed(s.who(producerOf(s.id(w[1]))), s.id(w[1]), partitionOf(w[2:]), cmp.Or(strings.Join(w[2:], " "), "no"))
 	case "unknown":
-		r.Unknown(s.who(producerOf(s.id(w[1]))), s.id(w[1]), cmp.Or(strings.Join(w[2:], " "), "timed out"))
+		r.Unknown(s.who(producerOf(s.id(w[1]))), s.id(w[1]), partitionOf(w[2:]), cmp.Or(strings.Join(w[2:], " "), "timed out"))
 	case "processed":
 		g, t, p := seat(w[2])
 		hash := uint64(s.id(w[4])) + 1
@@ -231,9 +257,10 @@ func (s *story) event(w []string) {
 		}
 		r.MachineExited(s.who(w[1]), reason)
 	case "fault":
-		r.FaultInjected("", int(s.num(w[1])), strings.Join(w[2:], " "))
+		text := strings.Join(w[2:], " ")
+		r.FaultInjected(int(s.num(w[1])), faultOf(text), text)
 	case "healed":
-		r.FaultHealed("", int(s.num(w[1])), strings.Join(w[2:], " "))
+		r.FaultHealed(int(s.num(w[1])), strings.Join(w[2:], " "))
 	case "ruin":
 		r.MachineRuined(w[2], int(s.num(w[1])), w[3])
 	case "free":

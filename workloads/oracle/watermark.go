@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"faultline/broker/client"
+	"faultline/faults"
 	"faultline/sim/machine"
 	"faultline/workloads/history"
 
@@ -15,7 +16,8 @@ import (
 //
 // Verified:
 //   - in the life of one process, what a broker tells of a partition never goes back, be it leader or follower. After a restart it may be lower: the checkpoint is older, but not by more than
-//     writtenWithin, unless a disk failed or stalled, or the process stood still, in that time (KAFKA-1647);
+//     writtenWithin, unless a disk failed or stalled, or the process stood still, in that time (KAFKA-1647). Nor is it above all that any broker told of that topic before, and the log start: nothing is committed that is not
+//     known to be;
 //   - over leaders: a new one begins with what it knew as a follower, which may be lower than what the old one told. But as soon as it moves it is not below anything that a leader of an earlier
 //     epoch told, for every in-sync replica has all of that. Nor does it, until then, answer a client that asks where the log ends with less (KIP-207);
 //   - log start <= HW <= log end, as the broker tells them: when the log is opened, at each move, when retention deletes, and, when the log was restarted further on, by the next append.
@@ -30,6 +32,7 @@ type Watermarks struct {
 	cluster *Cluster
 	marks   map[hosted]*watermark
 	high    map[place]int64 // the highest HW that a leader told since the last unclean election
+	ever    map[place]int64 // the highest that any broker told
 	disks   map[int]bool    // faults of disks that are active
 	diskAt  time.Duration   // when the last one ended
 }
@@ -81,7 +84,7 @@ func (w *watermark) written(at time.Duration) (hw int64) {
 
 // NewWatermarks judges the partitions that c follows.
 func NewWatermarks(c *Cluster) *Watermarks {
-	o := &Watermarks{cluster: c, marks: map[hosted]*watermark{}, high: map[place]int64{}, disks: map[int]bool{}, diskAt: none}
+	o := &Watermarks{cluster: c, marks: map[hosted]*watermark{}, high: map[place]int64{}, ever: map[place]int64{}, disks: map[int]bool{}, diskAt: none}
 	o.Free(c.promise.Ruins.Records)
 	c.onTold = append(c.onTold, o.told)
 	c.onBegan = append(c.onBegan, o.began)
@@ -167,7 +170,8 @@ func (o *Watermarks) outside(e *history.Event) {
 	}
 	switch e.Kind {
 	case history.FaultInjected:
-		if strings.Contains(e.Text, "fault: disk-") {
+		switch e.Fault.Kind {
+		case faults.DiskErrors, faults.FullDisk, faults.ShortDisk, faults.SlowDisk, faults.StalledDisk:
 			o.disks[e.Number] = true
 		}
 	case history.FaultHealed:
@@ -232,6 +236,7 @@ func (o *Watermarks) began(e *history.Event, p *replicas) {
 		w.hw, o.high[p.place] = 0, 0
 	}
 	w.before = o.high[p.place]
+	o.ever[p.place] = max(o.ever[p.place], e.Trace.C)
 	o.high[p.place] = max(w.before, e.Trace.C)
 	w.epoch, w.since = e.Trace.A, e.At
 	o.bounds(e, p, w, e.Trace.C)
@@ -255,6 +260,9 @@ func (o *Watermarks) told(e *history.Event, p *replicas, leader bool) {
 		if owed := min(w.owed, w.end); hw < owed && p.unclean == 0 && !o.cluster.promise.Small && !o.cluster.promise.Ruins.Any() {
 			o.Violate(e.At, HighMark, "%s opens %s with the high watermark %d, but it told %d at least %v before its last life ended", e.Machine, p.place, hw, owed, writtenWithin)
 		}
+		if known := max(o.ever[p.place], w.start); hw > known && p.unclean == 0 {
+			o.Violate(e.At, HighMark, "%s opens %s with the high watermark %d, but nobody told more than %d", e.Machine, p.place, hw, known)
+		}
 		w.owed = 0
 	case hw < w.hw && p.unclean == 0:
 		o.Violate(e.At, HighMark, "%s tells the high watermark %d of %s, but it told %d before", e.Machine, hw, p.place, w.hw)
@@ -262,6 +270,9 @@ func (o *Watermarks) told(e *history.Event, p *replicas, leader bool) {
 		o.Violate(e.At, HighMark, "%s, which leads %s in epoch %d, tells the high watermark %d, but a leader before told %d", e.Machine, p.place, w.epoch, hw, w.before)
 	}
 	w.hw = hw
+	if e.Trace.B >= 0 {
+		o.ever[p.place] = max(o.ever[p.place], hw)
+	}
 	if leader && e.Trace.B >= p.epoch { // a leader that was deposed may still tell what an unclean election made void
 		o.high[p.place] = max(o.high[p.place], hw)
 	}

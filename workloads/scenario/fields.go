@@ -65,6 +65,8 @@ type Brokers struct {
 	RetentionInterval quantity.Durations `yaml:"retention_interval" default:"5s" min:"10ms"`
 	// How long a follower may be behind before it is no longer in sync.
 	ReplicaLag quantity.Durations `yaml:"replica_lag" default:"2s" min:"10ms"`
+	// How much of one partition a follower asks for at once.
+	ReplicaFetchBytes quantity.Sizes `yaml:"replica_fetch_bytes" default:"1MiB" min:"1B" max:"64MiB"`
 	// How often partitions are given back to their preferred leaders.
 	PreferredInterval quantity.Durations `yaml:"preferred_interval" default:"5m" min:"10ms"`
 	// Partitions of the topic that keeps what coordinator groups commit.

@@ -123,16 +123,16 @@ func (r *run) produce(p *running, index int, c *scenario.Producer) error {
 				r.rec.Acked(p.who, id, r.topicName(res.Topic, res.TopicID), res.Partition, res.Offset)
 				r.feed.Settle(h)
 			case errors.Is(res.Err, producer.ErrUnknown):
-				r.rec.Unknown(p.who, id, res.Err.Error())
+				r.rec.Unknown(p.who, id, res.Partition, res.Err.Error())
 				r.feed.Return(h)
 			default:
-				r.rec.Failed(p.who, id, res.Err.Error())
+				r.rec.Failed(p.who, id, res.Partition, res.Err.Error())
 				r.feed.Return(h)
 			}
 		})
 		if err != nil {
 			untold--
-			r.rec.Failed(p.who, id, err.Error())
+			r.rec.Failed(p.who, id, -1, err.Error())
 			r.feed.Return(h)
 		}
 		due += every

@@ -258,7 +258,7 @@ func (r *run) struck(n faults.Note) {
 	r.w.Record(sim.KindFault, "", n.Phase, line, uint64(n.Number), 0)
 	switch n.Phase {
 	case faults.Begun:
-		r.rec.FaultInjected("", n.Number, line)
+		r.rec.FaultInjected(n.Number, history.Fault{Kind: n.Fault.Kind, Hit: n.Hit, Peers: n.Peers}, line)
 		r.ruin(n, r.rec.MachineRuined)
 		for _, name := range n.Short {
 			if p := r.tally.partition(name); len(r.registry.topics[p.topic][p.index]) > 1 {
@@ -266,15 +266,15 @@ func (r *run) struck(n faults.Note) {
 			}
 		}
 	case faults.Instant:
-		r.rec.FaultInjected("", n.Number, line)
-		r.rec.FaultHealed("", n.Number, line)
+		r.rec.FaultInjected(n.Number, history.Fault{Kind: n.Fault.Kind, Hit: n.Hit, Peers: n.Peers}, line)
+		r.rec.FaultHealed(n.Number, line)
 	case faults.Held:
 		r.rec.FaultHeld(n.Number, fmt.Sprintf("%s # it would leave too few good copies of %s", line, strings.Join(n.Short, ", ")))
 	case faults.Dropped:
 		r.rec.FaultHeld(n.Number, fmt.Sprintf("%s # for good: it would still leave too few good copies of %s", line, strings.Join(n.Short, ", ")))
 	case faults.Ended, faults.Healed:
 		r.ruin(n, r.rec.MachineMended)
-		r.rec.FaultHealed("", n.Number, line)
+		r.rec.FaultHealed(n.Number, line)
 	}
 }
 
