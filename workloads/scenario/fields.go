@@ -73,6 +73,10 @@ type Brokers struct {
 	OffsetsReplicas quantity.Counts `yaml:"offsets_replicas" default:"3" min:"1" max:"16"`
 	// A segment of that topic is closed and the next one begun at this size; then it can be compacted.
 	OffsetsSegmentBytes quantity.Sizes `yaml:"offsets_segment_bytes" default:"1MiB" min:"1KiB"`
+	// What a coordinator group committed stays so long after its last member went, or after the commit, if that was later.
+	OffsetsRetention quantity.Durations `yaml:"offsets_retention" default:"168h" min:"10ms"`
+	// How often a coordinator looks for offsets that were not used for so long.
+	OffsetsCheck quantity.Durations `yaml:"offsets_check" default:"10m" min:"10ms"`
 	// Whether log bytes go to consumers straight from files, or through the broker's memory.
 	ZeroCopy quantity.Choice `yaml:"zero_copy" default:"yes" oneof:"yes|no"`
 	// How long the first rebalance of an empty coordinator group waits for more members.
