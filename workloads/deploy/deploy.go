@@ -60,7 +60,7 @@ func Broker(sc *scenario.Scenario, a Addresses, id int32) broker.Config {
 		RetentionInterval: c.RetentionInterval.V().D(),
 		OffsetsPartitions: int32(c.OffsetsPartitions.V()), OffsetsReplicas: OffsetsReplicas(sc), OffsetsLeastISR: 1 + OffsetsReplicas(sc)/2,
 		OffsetsSegmentBytes: int64(c.OffsetsSegmentBytes.V()), OffsetsRetention: c.OffsetsRetention.V().D(), OffsetsCheck: c.OffsetsCheck.V().D(),
-		MinGroupSession:     time.Millisecond, GroupDelay: groupDelay(c.GroupDelay.V().D()), CopyReads: c.ZeroCopy.V() == "no",
+		MinGroupSession: time.Millisecond, GroupDelay: groupDelay(c.GroupDelay.V().D()), CopyReads: c.ZeroCopy.V() == "no",
 	}
 }
 

@@ -18,8 +18,10 @@ type progress struct {
 	committed int64          // none
 	sure      int64          // the last commit that was surely stored; none
 	acks      []acknowledged // coordinator group: commits that were acknowledged, as far as an answer may still be older
+	expired   time.Duration  // when what was committed expired last (Expiry judges that)
 	back      int64          // commits may go back as far as this; none
 	last      commit
+	parted    *parting // what was given up last, and still is to be committed; nil: nothing
 }
 
 // find returns the progress of a promised group with claims, or nil.

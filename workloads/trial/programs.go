@@ -210,6 +210,7 @@ func (r *run) consume(p *running, c *scenario.Group) error {
 
 // process works through one stream until the group is closed, with several workers if the group has some. Now and then the application stalls.
 func (r *run) process(p *running, c *scenario.Group, g *consumer.Group, s *consumer.Stream, stalls *rand.Rand) error {
+	whims := newWhims(r, p, c, g, s)
 	chance := c.StallChance.V()
 	rng := p.Rand("trial/process")
 	w := newWorkers(p, int(c.Workers.V()))
@@ -244,6 +245,7 @@ func (r *run) process(p *running, c *scenario.Group, g *consumer.Group, s *consu
 			p.Sleep(takes)
 		}
 		r.rec.Processed(p.who, c.Name, g.ID(), r.topicName(m.Topic, m.TopicID), m.Partition, m.Offset, id, hash)
+		whims.after(&m)
 	}
 }
 
