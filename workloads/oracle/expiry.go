@@ -15,6 +15,7 @@ import (
 //   - of one that has none nothing expires before Promise.OffsetsRetention is over since the last member went, and since the commit itself;
 //   - but then it does: what is left when the group gets members again is not older than that, and a round of the coordinator's looks (Promise.OffsetsCheck). Of a coordinator that came, stood still or lost its disk meanwhile
 //     that is asked from then on.
+//   - what expired stays so: the next coordinator does not find it committed, unless it began before that could be in the log.
 //
 // Offsets and Delivery take an expired offset for one that was never committed. That none vanishes otherwise is CMONO (Offsets).
 //
@@ -23,6 +24,7 @@ type Expiry struct {
 	Findings
 	recordless
 	promise *Promise
+	quiet   *quiet
 	coords  coordinators
 	groups  map[string]*unused
 }
@@ -32,17 +34,25 @@ type unused struct {
 	members int64
 	known   bool                   // how many members it has
 	since   time.Duration          // when the last member went, or, without any, when the coordinator was found to know none; none: it has some
-	stored  map[seat]time.Duration // what counts now, and since when
+	stored  map[seat]time.Duration // what counts now, and since when; 0: it was in the log before anybody told of it
+	gone    map[seat]*goneOffset   // what expired
 	broker  string                 // its coordinator
 	looks   time.Duration          // since when that looks for what has expired without a break
 }
 
+// goneOffset is one that expired.
+type goneOffset struct {
+	at     time.Duration
+	commit time.Duration // when it was committed
+	sure   bool          // it surely is in the log that it is gone
+}
+
 // NewExpiry makes the oracle.
 func NewExpiry(p *Promise) *Expiry {
-	o := &Expiry{promise: p, groups: map[string]*unused{}}
+	o := &Expiry{promise: p, quiet: newQuiet(p), groups: map[string]*unused{}}
 	for i := range p.Groups {
 		if g := &p.Groups[i]; g.Coordinated {
-			o.groups[g.Name] = &unused{since: none, stored: map[seat]time.Duration{}}
+			o.groups[g.Name] = &unused{since: none, stored: map[seat]time.Duration{}, gone: map[seat]*goneOffset{}}
 		}
 	}
 	o.Free(p.Ruins.Records)
@@ -57,6 +67,10 @@ func (o *Expiry) Observe(e *history.Event) {
 	if o.promise.OffsetsRetention <= 0 || len(o.groups) == 0 {
 		return
 	}
+	if e.Kind != history.Traced && e.Kind != history.KafkaCalled {
+		o.surely(e.At)
+	}
+	o.quiet.observe(e)
 	switch e.Kind {
 	case history.MachineCrashed, history.MachineExited, history.MachinePaused, history.MachineResumed:
 		for _, g := range o.groups { // order: each on its own
@@ -90,6 +104,7 @@ func (o *Expiry) traced(e *history.Event) {
 		if topic, ok := parseName(t.Subject, topicsRoot); ok {
 			for _, g := range o.groups { // order: each on its own
 				maps.DeleteFunc(g.stored, func(at seat, _ time.Duration) bool { return at.topic == topic })
+				maps.DeleteFunc(g.gone, func(at seat, _ *goneOffset) bool { return at.topic == topic })
 			}
 		}
 	case machine.GroupStored, machine.GroupExpired:
@@ -98,14 +113,22 @@ func (o *Expiry) traced(e *history.Event) {
 		if !ok || g == nil || !o.coords.observe(e) {
 			return
 		}
-		switch was, known := g.stored[at]; {
+		switch gone := g.gone[at]; {
 		case t.Kind == machine.GroupExpired:
 			o.expired(e, g, at)
+			g.gone[at] = &goneOffset{at: e.At, commit: g.stored[at]}
 			delete(g.stored, at)
-		case t.Detail != "" || t.B >= 0 || !known:
-			g.stored[at] = e.At // a commit, or one of before this oracle's time: taken for new, so that nothing is asked too early
+		case t.Detail != "" || t.B >= 0:
+			g.stored[at] = e.At
+			delete(g.gone, at)
+		case gone != nil: // it is in the log that was loaded
+			o.back(e, at, gone)
+			g.stored[at] = gone.commit
+			delete(g.gone, at)
 		default:
-			g.stored[at] = was
+			if _, known := g.stored[at]; !known {
+				g.stored[at] = 0 // it is older than its group's end
+			}
 		}
 	}
 }
@@ -138,8 +161,24 @@ func (o *Expiry) expired(e *history.Event, g *unused, at seat) {
 	}
 }
 
+// surely takes note of what must be in the log by now, as nothing has disturbed since it expired.
+func (o *Expiry) surely(now time.Duration) {
+	for _, g := range o.groups { // order: each on its own
+		for _, x := range g.gone { // order: likewise
+			x.sure = x.sure || now > x.at+expirySlack && o.quiet.sinceBefore(x.at)
+		}
+	}
+}
+
+// back judges an offset that the next coordinator finds, though it had expired.
+func (o *Expiry) back(e *history.Event, at seat, x *goneOffset) {
+	if x.sure && !o.coords.freed(o.promise, at.group) {
+		o.Violate(e.At, Retain, "%s finds offset %d of %v committed, which expired at %v and was not committed again: nobody wrote down that it is gone", e.Machine, e.Trace.A, at, x.at)
+	}
+}
+
 // expirySlack is how much later than it could a coordinator may look, as its machine is busy.
-const expirySlack = time.Second
+const expirySlack = 300 * time.Millisecond
 
 // left judges what a group finds that gets members again.
 func (o *Expiry) left(e *history.Event, name string, g *unused) {

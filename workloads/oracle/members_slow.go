@@ -35,8 +35,8 @@ func (o *Members) processed(e *history.Event) {
 		return
 	}
 	a := p.actors[key.actorKey]
-	due := max(began+p.group.MaxPoll, p.changed)
-	if a == nil || !p.members[a.member] || p.state != "Stable" || e.At <= due+slowSlack || !o.quiet.sinceBefore(e.At-slowSlack) {
+	slow := began + p.group.MaxPoll // who cannot tell then that it leaves is counted out by its session
+	if a == nil || !p.members[a.member] || p.state != "Stable" || e.At <= max(slow, p.changed)+slowSlack || !o.quiet.sinceBefore(slow-slowSlack) {
 		return
 	}
 	o.accuse(p, e.At, OwnAll, "%s on %s works on offset %d of %v since %v, for longer than the %v that it may, and is a member all the same: its partitions stand still and nobody else gets them",
