@@ -15,7 +15,13 @@ import (
 type parting struct {
 	machine string
 	at      time.Duration
-	due     int64 // it had processed everything below since it claimed
+	due     int64 // it had processed everything below since it claimed, or went back
+	back    bool  // it went back: then what is committed is to be just that, or the next owner would not begin there
+}
+
+// committed reports whether what was processed is.
+func (x *parting) committed(offset int64) bool {
+	return offset == x.due || offset > x.due && !x.back
 }
 
 // partings are what Offsets needs to tell who parts in order.
@@ -36,8 +42,8 @@ const (
 // part notes that a claim was given up.
 func (o *Offsets) part(e *history.Event, p *progress) {
 	p.parted = nil
-	if p.group.Commits && p.due >= 0 && p.committed < p.due {
-		p.parted = &parting{e.Machine, e.At, p.due}
+	if p.group.Commits && p.due >= 0 {
+		p.parted = &parting{e.Machine, e.At, p.due, p.back >= 0}
 	}
 }
 
@@ -65,12 +71,12 @@ func (o *Offsets) parted(e *history.Event, p *progress) {
 	x := p.parted
 	p.parted = nil
 	switch {
-	case p.committed >= x.due || o.partings.skips || o.loose(p.place):
+	case x.committed(p.committed) || o.partings.skips || o.loose(p.place):
 	case !o.partings.quiet.sinceBefore(x.at-quietBefore) || e.At > x.at+partingWithin:
 	case o.partings.refused[x.machine] >= x.at-quietBefore:
 	case p.group.Coordinated && x.at > o.partings.heard[x.machine]+min(p.group.SessionTimeout, p.group.RebalanceWithin)*3/4: // it may have lost its claims
 	default:
-		o.Violate(e.At, DupB, "%s gave up %v in order at %v and had processed everything below offset %d, but the committed offset is %s: the next owner processes the rest again", x.machine, p.seat, x.at, x.due, offsetText(p.committed))
+		o.Violate(e.At, DupB, "%s gave up %v in order at %v and had processed everything below offset %d, but the committed offset is %s: the next owner begins there", x.machine, p.seat, x.at, x.due, offsetText(p.committed))
 	}
 }
 

@@ -42,7 +42,7 @@ func (o *Offsets) recalled(e *history.Event) {
 
 func (o *Offsets) acknowledged(e *history.Event, group, topic string, c *kmsg.OffsetCommitRequestTopicPartition) {
 	p := o.seat(seat{group, place{topic, c.Partition}})
-	if p == nil || !p.group.Coordinated || e.Kafka.Start < p.expired {
+	if p == nil || !p.group.Coordinated || p.expired > 0 && e.Kafka.Start < p.expired {
 		return
 	}
 	if len(p.acks) > 64 { // no answer is so old

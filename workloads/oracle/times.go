@@ -10,11 +10,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Times judges what brokers answer to the question for the first record of a time or later (ListOffsets), by the records on the disk of the broker that answers (DELIVER: who goes there is to miss nothing).
+// Times judges what brokers answer to the question for the first record of a time or later (ListOffsets), by the records on the disk of the broker that answers (DELIVER: who goes there is to miss nothing; DIRTY).
 //
 // Verified of each answer to a time:
 //   - the record at the offset has the timestamp that the answer tells, which is the time that was asked for or a later one;
 //   - no record below it has: timestamps need not rise with offsets, the first is the one with the least offset;
+//   - it is one that this broker shows by the time of the answer (DIRTY);
 //   - when the answer says that there is none, there was none that this broker had shown before it was asked.
 //
 // What retention or compaction has taken by the time of the answer is not asked for. Not verified: answers about the log's ends (Delivery, Watermarks, the linearizability of logs), and topics where an unclean election
@@ -38,7 +39,7 @@ func NewTimes(d *Disks) *Times {
 }
 
 // Invariants implements [Oracle].
-func (o *Times) Invariants() []string { return []string{Deliver} }
+func (o *Times) Invariants() []string { return []string{Deliver, Dirty} }
 
 // Observe implements [Oracle].
 func (o *Times) Observe(e *history.Event) {
@@ -54,8 +55,14 @@ func (o *Times) Observe(e *history.Event) {
 			if t.C == 1 {
 				o.tell(e, t.A)
 			}
-		case machine.LogOpened, machine.LeaderBegan:
-			delete(o.shown, hostedName{e.Machine, t.Subject}) // what it showed in another life is for others to judge
+		case machine.LogOpened: // what it showed in another life is for others to judge
+			delete(o.shown, hostedName{e.Machine, t.Subject})
+			if at, ok := parsePlace(t.Subject); ok && !o.disks.promise.Replicated(at.topic) {
+				o.tell(e, t.B)
+			}
+		case machine.LeaderBegan: // likewise
+			delete(o.shown, hostedName{e.Machine, t.Subject})
+			o.tell(e, t.C)
 		}
 	case history.KafkaCalled:
 		o.called(e)
@@ -129,7 +136,10 @@ func (o *Times) judge(e *history.Event, at place, asked, offset, timestamp int64
 			there, stamp = true, r.Timestamp
 		}
 	})
+	shown := o.shown[hostedName{l.on.machine, at.String()}]
 	switch {
+	case len(shown) > 0 && shown[0].at <= e.Kafka.Start && offset >= shown[len(shown)-1].hw:
+		o.Violate(e.At, Dirty, "%s tells of offset %d of %s, of time %d, but it shows only what lies below %d", l.on.machine, offset, at, timestamp, shown[len(shown)-1].hw)
 	case first >= 0 && offset < 0:
 		o.Violate(e.At, Deliver, "%s says that %s has no record of time %d or later, but offset %d is one, and was shown before %v, when %s asked", l.on.machine, at, asked, first, e.Kafka.Start, e.Machine)
 	case first >= 0:
