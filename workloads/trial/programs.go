@@ -223,6 +223,9 @@ func (r *run) process(p *running, c *scenario.Group, g *consumer.Group, s *consu
 		if err != nil {
 			return fmt.Errorf("read %s: %w", s.Topic(), err)
 		}
+		if whims.goBack(&m) {
+			continue
+		}
 		id := history.ID(^uint64(0))
 		for h := range m.Headers {
 			if string(h.Key) == idHeader && len(h.Value) == 8 {
@@ -245,7 +248,6 @@ func (r *run) process(p *running, c *scenario.Group, g *consumer.Group, s *consu
 			p.Sleep(takes)
 		}
 		r.rec.Processed(p.who, c.Name, g.ID(), r.topicName(m.Topic, m.TopicID), m.Partition, m.Offset, id, hash)
-		whims.after(&m)
 	}
 }
 
