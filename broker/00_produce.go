@@ -26,7 +26,7 @@ const maxAckWait = 5 * time.Minute
 // Codes that leave open whether the records are in the log: KAFKA_STORAGE_ERROR and REQUEST_TIMED_OUT. All others say that they are not.
 func (c *conn) produce(h wire.Header, rest []byte) error {
 	b := c.b
-	b.m.Work(machine.Work{Requests: 1, Copied: int64(len(rest)), Syscalls: 2})
+	b.m.Work(machine.Work{Served: 1, Moved: int64(len(rest)), Syscalls: c.calls.Take() + 1})
 	req := &c.produceReq
 	*req = kmsg.ProduceRequest{Version: h.Version, Topics: req.Topics[:0]}
 	if err := wire.Decode(req, rest); err != nil {

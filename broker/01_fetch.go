@@ -45,7 +45,7 @@ func (c *conn) fetchRecords(h wire.Header, rest []byte) error {
 		return err
 	}
 	if req.SessionID != 0 {
-		c.b.m.Work(machine.Work{Requests: 1, Syscalls: 2})
+		c.b.m.Work(machine.Work{Served: 1, Syscalls: c.calls.Take() + 1})
 		resp := kmsg.NewPtrFetchResponse()
 		resp.Version, resp.ErrorCode = h.Version, codeFetchSessionIDNotFound
 		return c.reply(h.Correlation, resp)

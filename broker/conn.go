@@ -25,6 +25,7 @@ type conn struct {
 	b        *Broker
 	number   int64 // in the order in which they were accepted
 	nc       net.Conn
+	calls    *wire.Calls // of r
 	r        *bufio.Reader
 	frame    []byte        // for a request, unless it is large; what is decoded from it refers to it
 	out      []byte        // the response being built
@@ -51,7 +52,8 @@ func (b *Broker) accept() {
 		}
 		if err == nil && ready && !stopping {
 			b.accepted++
-			c := &conn{b: b, number: b.accepted, nc: nc, r: bufio.NewReaderSize(nc, 4<<10), frame: make([]byte, 0, 512)}
+			calls := wire.NewCalls(nc)
+			c := &conn{b: b, number: b.accepted, nc: nc, calls: calls, r: bufio.NewReaderSize(calls, 4<<10), frame: make([]byte, 0, 512)}
 			b.conns = append(b.conns, c)
 			b.m.Go("broker.conn", c.serve)
 		}
@@ -174,7 +176,7 @@ func (c *conn) handle(frame []byte) error {
 	case 1:
 		return c.fetchRecords(h, rest)
 	}
-	c.b.m.Work(machine.Work{Requests: 1, Copied: int64(len(frame)), Syscalls: 2})
+	c.b.m.Work(machine.Work{Served: 1, Moved: int64(len(frame)), Syscalls: c.calls.Take() + 1})
 	c.clientID = h.ClientID
 	if a.keeps {
 		rest = bytes.Clone(rest) // the frame's memory is that of the next request, too

@@ -29,16 +29,16 @@ func (c *conn) sendFetch(h wire.Header, req *kmsg.FetchRequest) error {
 		least = math.MaxInt64
 	}
 	c.out, f.cuts = appendFetch(c.out[:0], f.cuts[:0], h, req, f.items, least)
-	copied, sent := int64(len(c.out)), int64(0)
+	copied, sent := int64(0), int64(0)
 	for i := range f.items {
-		copied += f.items[i].span.Len // from the file; once more with the response to the socket
+		copied += f.items[i].span.Len // from the file; those that are not sent straight from it
 	}
 	for _, k := range f.cuts {
 		sent += k.span.Len
 	}
 	copied -= sent
 	wire.SetFrameSize(c.out, sent)
-	c.b.m.Work(machine.Work{Requests: 1, Copied: copied, Syscalls: 2 + 2*len(f.cuts)})
+	c.b.m.Work(machine.Work{Served: 1, Copied: copied, Moved: int64(len(c.out)), Syscalls: c.calls.Take() + 1 + 2*len(f.cuts)})
 	from := 0
 	for _, k := range f.cuts {
 		if _, err := c.nc.Write(c.out[from:k.at]); err != nil {

@@ -16,6 +16,21 @@ type chunk struct {
 	records int   // at most so many; for the bounds of the queue
 	batches int
 	rest    []byte // batches that are not read yet
+	frame   *frame // which they are in; nil: memory of their own
+}
+
+// in notes which frame the chunk is in.
+func (ch *chunk) in(f *frame) {
+	ch.frame = f
+	f.unread.Add(1)
+}
+
+// over says that it was read to its end, and that the application is done with its last record.
+func (ch *chunk) over() {
+	if ch.frame != nil {
+		ch.frame.read()
+		ch.frame = nil
+	}
 }
 
 // newChunk checks fetched bytes, which a broker gave for the position from and which lie below end by its own account. A batch that is cut off at the end is left for the next fetch. nil: there is

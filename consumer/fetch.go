@@ -53,18 +53,22 @@ func (f *fetcher) fetch(conn *broker.Conn) error {
 	for _, a := range f.asked {
 		f.encoder.add(a.c.topic, a.c.id, a.c.partition, a.position, a.epoch, g.cfg.FetchBytes)
 	}
-	resp, err := conn.Request(f.encoder.req)
+	answer, bytes, err := conn.Fetch(f.encoder.req)
 	if err != nil {
 		return err
-	}
-	answer, ok := resp.(*kmsg.FetchResponse)
-	if !ok {
-		return fmt.Errorf("fetch from %s: the answer is a %T", f.broker.addr, resp)
 	}
 	if err := kerr.ErrorForCode(answer.ErrorCode); err != nil {
 		return fmt.Errorf("fetch from %s: %w", f.broker.addr, err)
 	}
 	got := f.match(answer)
+	if bytes != nil {
+		in := &frame{spare: &g.frames, bytes: bytes}
+		for i := range got {
+			if ch := got[i].chunk; ch != nil {
+				ch.in(in)
+			}
+		}
+	}
 	if g.m.Failpoint("fault/consumer/fetched") {
 		return errMisfortune // as if it had never come: the positions are where they were
 	}

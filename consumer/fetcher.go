@@ -151,6 +151,7 @@ func (f *fetcher) connect() (*broker.Conn, error) {
 		RequestTimeout: g.cfg.RequestTimeout,
 		Tap:            g.cfg.Tap,
 		Serial:         true,
+		Spare:          &g.frames,
 	})
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"faultline/broker/wire"
 	"faultline/sim/machine"
 )
 
@@ -18,6 +19,7 @@ type Group struct {
 	subscription []byte
 	byTopic      map[string][]*Stream
 	streams      []*Stream
+	frames       wire.Spare // memory of answers to fetches, for all connections
 
 	// mu guards what follows, and what says so. It is never held across I/O, nor while the application works: a slow
 	// application or a slow network stops no rebalance.

@@ -10,6 +10,7 @@ import (
 
 	broker "faultline/broker/client"
 	"faultline/broker/record"
+	"faultline/broker/wire"
 	"faultline/sim/machine"
 )
 
@@ -35,6 +36,7 @@ type Simple struct {
 	m       machine.Machine
 	cfg     SimpleConfig
 	cluster *broker.Cluster
+	frames  *wire.Spare // memory of answers, for all readers
 }
 
 // NewSimple contacts nobody yet.
@@ -54,11 +56,14 @@ func NewSimple(m machine.Machine, cfg SimpleConfig) (*Simple, error) {
 	if cfg.RequestTimeout <= 0 {
 		cfg.RequestTimeout = 10 * time.Second
 	}
-	return &Simple{m: m, cfg: cfg, cluster: broker.NewCluster(m, cfg.Brokers, cfg.broker())}, nil
+	s := &Simple{m: m, cfg: cfg, frames: &wire.Spare{}}
+	s.cluster = broker.NewCluster(m, cfg.Brokers, s.broker())
+	return s, nil
 }
 
-func (c SimpleConfig) broker() broker.Config {
-	return broker.Config{ClientID: c.ClientID, RequestTimeout: c.RequestTimeout, DialTimeout: c.RequestTimeout, Tap: c.Tap}
+func (s *Simple) broker() broker.Config {
+	c := &s.cfg
+	return broker.Config{ClientID: c.ClientID, RequestTimeout: c.RequestTimeout, DialTimeout: c.RequestTimeout, Tap: c.Tap, Spare: s.frames}
 }
 
 // Partitions is the number of partitions of a topic.
@@ -126,6 +131,7 @@ func (r *Reader) Next() (Message, error) {
 				return Message{Topic: r.topic, Partition: r.partition, Record: rec}, nil
 			}
 			r.position = max(r.position, r.records.chunk.next)
+			r.records.chunk.over()
 			r.records.chunk = nil
 		}
 		err := r.fill()
@@ -172,13 +178,13 @@ func (r *Reader) fill() error {
 	}
 	if r.conn == nil || r.conn.Err() != nil || r.conn.Broker() != leader.Broker() {
 		r.hangUp()
-		if r.conn, err = broker.Dial(s.m, leader.Broker(), s.cfg.broker()); err != nil {
+		if r.conn, err = broker.Dial(s.m, leader.Broker(), s.broker()); err != nil {
 			r.conn = nil
 			s.cluster.Invalidate(r.topic)
 			return err
 		}
 	}
-	got, err := fetchOne(r.conn, &r.encoder, s.cfg, r.topic, r.partition, r.position)
+	got, bytes, err := fetchOne(r.conn, &r.encoder, s.cfg, r.topic, r.partition, r.position)
 	if err != nil {
 		return s.explain(err, r.topic, r.partition, r.position)
 	}
@@ -190,6 +196,9 @@ func (r *Reader) fill() error {
 	ch, err := newChunk(nil, r.position, got.HighWatermark, got.RecordBatches)
 	if err != nil || ch == nil {
 		return err
+	}
+	if bytes != nil {
+		ch.in(&frame{spare: s.frames, bytes: bytes})
 	}
 	s.m.Work(machine.Work{Received: ch.records, Batches: ch.batches})
 	r.records = reader{it: r.records.it, chunk: ch}
@@ -203,7 +212,7 @@ func (s *Simple) Fetch(topic string, partition int32, offset int64) (batches []b
 	if err != nil {
 		return nil, -1, err
 	}
-	got, err := fetchOne(conn, &fetchEncoder{}, s.cfg, topic, partition, offset)
+	got, _, err := fetchOne(conn, &fetchEncoder{}, s.cfg, topic, partition, offset)
 	if err != nil {
 		return nil, -1, s.explain(err, topic, partition, offset)
 	}
@@ -224,23 +233,22 @@ func (s *Simple) Fetch(topic string, partition int32, offset int64) (batches []b
 	return got.RecordBatches[:len(got.RecordBatches)-len(rest)], got.HighWatermark, nil
 }
 
-// fetchOne asks for one partition.
-func fetchOne(conn *broker.Conn, e *fetchEncoder, cfg SimpleConfig, topic string, partition int32, offset int64) (*kmsg.FetchResponseTopicPartition, error) {
+// fetchOne asks for one partition; bytes is the answer's frame.
+func fetchOne(conn *broker.Conn, e *fetchEncoder, cfg SimpleConfig, topic string, partition int32, offset int64) (got *kmsg.FetchResponseTopicPartition, bytes []byte, err error) {
 	e.begin(cfg.MaxWait, cfg.FetchMinBytes, cfg.FetchBytes)
 	e.add(topic, topicID{}, partition, offset, -1, cfg.FetchBytes)
-	resp, err := conn.Request(e.req)
+	answer, bytes, err := conn.Fetch(e.req)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	answer, ok := resp.(*kmsg.FetchResponse)
-	if !ok || len(answer.Topics) != 1 || len(answer.Topics[0].Partitions) != 1 {
-		if ok && answer.ErrorCode != 0 {
-			return nil, kerr.ErrorForCode(answer.ErrorCode)
+	if len(answer.Topics) != 1 || len(answer.Topics[0].Partitions) != 1 {
+		if answer.ErrorCode != 0 {
+			return nil, nil, kerr.ErrorForCode(answer.ErrorCode)
 		}
-		return nil, fmt.Errorf("fetch %s/%d from %s: the answer does not fit the question", topic, partition, conn.Broker())
+		return nil, nil, fmt.Errorf("fetch %s/%d from %s: the answer does not fit the question", topic, partition, conn.Broker())
 	}
 	p := &answer.Topics[0].Partitions[0]
-	return p, kerr.ErrorForCode(p.ErrorCode)
+	return p, bytes, kerr.ErrorForCode(p.ErrorCode)
 }
 
 // explain adds to a broker's error what the application needs, and has the leader looked up again.

@@ -62,6 +62,9 @@ func (s *Stream) Next() (Message, error) {
 				return Message{}, &CorruptError{c.topic, c.partition, max(s.reader.chunk.from, cur.processed.Load()), err}
 			}
 			if !ok {
+				if err == nil {
+					s.reader.chunk.over()
+				}
 				s.drop()
 				continue
 			}

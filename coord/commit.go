@@ -96,7 +96,7 @@ func (s *Server) take(batch []*request) {
 	if len(batch) == 0 {
 		return
 	}
-	work := machine.Work{Requests: len(batch), Syscalls: 1}
+	work := machine.Work{Served: len(batch), Syscalls: 1}
 	for _, r := range batch {
 		work.Copied += int64(r.size)
 	}

@@ -70,7 +70,7 @@ func (s *Server) doJobs(jobs []*job) error {
 		if err := s.makeDurable(); err != nil {
 			return err
 		}
-		s.m.Work(machine.Work{Copied: int64(len(j.content)), Summed: int64(len(j.content))})
+		s.m.Work(machine.Work{Stored: int64(len(j.content)), Summed: int64(len(j.content))})
 		if j.install != nil {
 			if err := saveSnapshot(s.m, s.cfg.DataDir, j.number, j.content); err != nil {
 				return err

@@ -29,7 +29,7 @@ type Config struct {
 	// answer to a fetch is valid until the next request starts, for then its memory is used again; that of its record batches is not, unless Transient says so.
 	Serial, Transient bool
 
-	// Spare is where large requests, and large answers to transient connections, get their memory from while they need it. Default: each connection has its own; those of a cluster share.
+	// Spare is where large requests and answers get their memory from. Requests, and answers to transient connections, go back to it. Default: each connection has its own; those of a cluster share.
 	Spare *wire.Spare
 
 	Tap Tap // sees every request when it is over; nil: nobody

@@ -41,6 +41,7 @@ type Conn struct {
 	fetched  kmsg.FetchResponse // of a serial connection, the latest
 
 	// Who reads has these. A frame that is kept costs its own bytes only.
+	calls  *wire.Calls // of in
 	in     *bufio.Reader
 	head   []byte // room for a length
 	buf    []byte // for the next frame
@@ -63,7 +64,8 @@ func Dial(m machine.Machine, addr string, cfg Config) (*Conn, error) {
 		writing: m.NewMutex("client.conn.writing"),
 		mu:      m.NewMutex("client.conn"),
 	}
-	c.in, c.head = bufio.NewReaderSize(nc, 16<<10), make([]byte, 0, 4)
+	c.calls, c.head = wire.NewCalls(nc), make([]byte, 0, 4)
+	c.in = bufio.NewReaderSize(c.calls, 16<<10)
 	c.buf = c.head
 	if !cfg.Serial {
 		m.Go("client.reader", c.read)
@@ -83,6 +85,19 @@ func Dial(m machine.Machine, addr string, cfg Config) (*Conn, error) {
 // Request sends req and waits for the answer: Start and Wait.
 func (c *Conn) Request(req kmsg.Request) (kmsg.Response, error) {
 	return c.Start(req).Wait()
+}
+
+// Fetch requests records. The answer refers to the frame's memory; who has no more use for either may give that to Config.Spare.
+func (c *Conn) Fetch(req *kmsg.FetchRequest) (answer *kmsg.FetchResponse, frame []byte, err error) {
+	resp, frame, err := c.Start(req).wait()
+	if err != nil {
+		return nil, nil, err
+	}
+	answer, ok := resp.(*kmsg.FetchResponse)
+	if !ok {
+		return nil, nil, fmt.Errorf("fetch from %s: the answer is a %T", c.addr, resp)
+	}
+	return answer, frame, nil
 }
 
 // Start puts req on the wire and returns without waiting for the answer. It blocks only as long as other writers and a full
@@ -123,7 +138,7 @@ func (c *Conn) start(req kmsg.Request, timeout time.Duration, pickVersion bool) 
 			c.out = c.cfg.Spare.Take(c.wrote)
 		}
 		c.out = wire.AppendRequest(c.out[:0], correlation, c.cfg.ClientID, req)
-		c.m.Work(machine.Work{Requests: 1, Copied: int64(len(c.out)), Syscalls: 1})
+		c.m.Work(machine.Work{Requests: 1, Moved: int64(len(c.out)), Syscalls: 1})
 		c.extendWriteDeadline()
 	}
 
@@ -216,7 +231,7 @@ func (c *Conn) frame() ([]byte, error) {
 	if c.m.Failpoint("fault/client/answer") { // the connection ends before it
 		return nil, errMisfortune
 	}
-	c.m.Work(machine.Work{Requests: 1, Copied: int64(len(frame)), Syscalls: 1})
+	c.m.Work(machine.Work{Requests: 1, Moved: int64(len(frame)), Syscalls: c.calls.Take()})
 	return frame, nil
 }
 
@@ -269,6 +284,9 @@ func (c *Conn) decodeLocked(frame []byte) (kept bool, err error) {
 	named(p.req, resp)
 	c.pending.pop()
 	p.resp, p.over, p.end = resp, true, c.m.Uptime()
+	if kept {
+		p.kept = frame
+	}
 	if !c.cfg.Serial {
 		p.woken.Signal()
 	}

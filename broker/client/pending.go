@@ -26,12 +26,19 @@ type Pending struct {
 	over bool
 	end  time.Duration
 	resp kmsg.Response
+	kept []byte // the memory that resp refers to, where it is the answer's own
 	err  error
 }
 
 // Wait returns the answer. A produce request with acks=0 has none: nil, nil as soon as it is written.
 // The answer and every byte that it refers to (record batches) belong to the caller. p must not be used afterwards.
 func (p *Pending) Wait() (kmsg.Response, error) {
+	resp, _, err := p.wait()
+	return resp, err
+}
+
+// wait also returns the memory that the answer refers to; nil when that is not the answer's alone.
+func (p *Pending) wait() (kmsg.Response, []byte, error) {
 	c := p.c
 	hasty := c.m.Failpoint("fault/client/wait") // as if the time were over
 	var frame []byte
@@ -61,6 +68,7 @@ func (p *Pending) Wait() (kmsg.Response, error) {
 		Broker: c.addr, Req: p.req, Resp: p.resp, Err: p.err, Sent: p.sent,
 		Start: p.start, End: p.end,
 	}
+	kept := p.kept
 	*p = Pending{c: c, woken: p.woken}
 	c.free = append(c.free, p)
 	c.mu.Unlock()
@@ -68,7 +76,7 @@ func (p *Pending) Wait() (kmsg.Response, error) {
 		call.Machine = c.m.Name()
 		c.cfg.Tap.Done(call)
 	}
-	return call.Resp, call.Err
+	return call.Resp, kept, call.Err
 }
 
 // take returns a blank Pending. The lock is held.

@@ -37,7 +37,7 @@ func (l *Log) Append(batches []byte, o AppendOptions) (Appended, error) {
 		return Appended{}, err
 	}
 	size := int64(len(batches))
-	work := machine.Work{Records: records, Copied: size, Summed: size}
+	work := machine.Work{Records: records, Stored: size, Summed: size, Syscalls: 1}
 	if o.Copy {
 		work.Records = 0 // their leader looked at them
 	}

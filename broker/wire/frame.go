@@ -23,6 +23,9 @@ const MinRequest = 8
 // growStep bounds what a length prefix alone can make the reader allocate.
 const growStep = 256 << 10
 
+// roomStep is what the memory of a large frame is a multiple of, so that it has room for another one of about the same size.
+const roomStep = 64 << 10
+
 // keepBytes is the largest buffer that is kept for the next frame when this one needed much less.
 const keepBytes = 4 << 20
 
@@ -70,7 +73,7 @@ func readBody(r io.Reader, buf []byte, size int) ([]byte, error) {
 		have := len(buf)
 		next := min(size, have+max(growStep, have))
 		if next > cap(buf) {
-			bigger := make([]byte, have, next)
+			bigger := make([]byte, have, (next+roomStep-1)/roomStep*roomStep)
 			copy(bigger, buf)
 			buf = bigger
 		}

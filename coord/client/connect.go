@@ -199,7 +199,7 @@ func (c *Client) write(conn net.Conn) {
 			l.out, l.spare, l.unwritten = l.spare[:0], nil, 0
 			l.sent = c.m.Uptime()
 			c.lock.Unlock()
-			c.m.Work(machine.Work{Requests: requests, Copied: int64(len(buf)), Syscalls: 1})
+			c.m.Work(machine.Work{Requests: requests, Moved: int64(len(buf)), Syscalls: 1})
 			if c.m.Failpoint("fault/session/write") { // the connection ends before it
 				conn.Close()
 			}

@@ -119,12 +119,15 @@ type Cond interface {
 
 // Work counts things whose CPU cost the hardware profile knows.
 type Work struct {
-	Requests int   // protocol requests handled, either side
+	Requests int   // protocol messages that a client wrote or read, and batches that a producer made
+	Served   int   // protocol requests that a server handled
 	Sent     int   // records that a producer took and encoded
 	Records  int   // records that a server looked at
 	Received int   // records that a consumer decoded and handed over
 	Batches  int   // batches that they were in, each checked by itself
-	Copied   int64 // bytes moved by the CPU
+	Copied   int64 // bytes moved by the CPU from memory to memory
+	Moved    int64 // bytes written to a connection, or read from one
+	Stored   int64 // bytes written to files
 	Summed   int64 // bytes checksummed
 	Syscalls int   // system calls
 	Packed   int64 // bytes compressed

@@ -10,13 +10,16 @@ import (
 // CPU is the processor part of a hardware profile: what work costs. Zero costs nothing.
 type CPU struct {
 	Cores   int           // default 4
-	Request time.Duration // per protocol request
+	Request time.Duration // per protocol message that a client writes or reads
+	Serve   time.Duration // per protocol request that a server handles
 	Send    time.Duration // per record that a producer takes and encodes
 	Record  time.Duration // per record that a server looks at
 	Receive time.Duration // per record that a consumer decodes and hands over
 	Batch   time.Duration // per batch that a consumer checks, beside its records and bytes
 	Syscall time.Duration // per system call
 	Copy    int64         // bytes copied per second
+	Move    int64         // bytes written to a connection, or read from one, per second
+	Store   int64         // bytes written to files per second
 	Sum     int64         // bytes checksummed per second
 	Pack    [5]int64      // bytes compressed per second, by codec
 	Inflate [5]int64      // bytes per second that decompression brings forth
@@ -33,21 +36,18 @@ func (c *QueueCosts) cost(q *machine.QueueWork) time.Duration {
 
 // cost is the time of one core for the work.
 func (c *CPU) cost(w machine.Work) time.Duration {
-	d := time.Duration(w.Requests)*c.Request + time.Duration(w.Sent)*c.Send + time.Duration(w.Records)*c.Record + time.Duration(w.Received)*c.Receive + time.Duration(w.Batches)*c.Batch + time.Duration(w.Syscalls)*c.Syscall
+	d := time.Duration(w.Requests)*c.Request + time.Duration(w.Served)*c.Serve + time.Duration(w.Sent)*c.Send + time.Duration(w.Records)*c.Record + time.Duration(w.Received)*c.Receive + time.Duration(w.Batches)*c.Batch + time.Duration(w.Syscalls)*c.Syscall
 	d += c.Queue.cost(&w.Queue)
-	if c.Copy > 0 {
-		d += time.Duration(w.Copied * int64(time.Second) / c.Copy)
+	d += through(w.Copied, c.Copy) + through(w.Moved, c.Move) + through(w.Stored, c.Store) + through(w.Summed, c.Sum)
+	return d + through(w.Packed, c.Pack[w.Codec]) + through(w.Inflated, c.Inflate[w.Codec])
+}
+
+// through is how long bytes take at so many a second.
+func through(bytes, perSecond int64) time.Duration {
+	if perSecond <= 0 {
+		return 0
 	}
-	if c.Sum > 0 {
-		d += time.Duration(w.Summed * int64(time.Second) / c.Sum)
-	}
-	if w.Packed > 0 && c.Pack[w.Codec] > 0 {
-		d += time.Duration(w.Packed * int64(time.Second) / c.Pack[w.Codec])
-	}
-	if w.Inflated > 0 && c.Inflate[w.Codec] > 0 {
-		d += time.Duration(w.Inflated * int64(time.Second) / c.Inflate[w.Codec])
-	}
-	return d
+	return time.Duration(bytes * int64(time.Second) / perSecond)
 }
 
 // cores are the queues of one computer's processor: each core does one piece of work after the other.

@@ -14,7 +14,7 @@ import (
 type link struct {
 	m      machine.Machine
 	nc     net.Conn
-	calls  *calls
+	calls  *wire.Calls
 	r      *bufio.Reader
 	frame  []byte
 	silent time.Duration // the connection is given up after so long without a frame
@@ -27,13 +27,13 @@ func dial(m machine.Machine, addr string, silent time.Duration, queues []Binding
 	if err != nil {
 		return nil, err
 	}
-	calls := &calls{nc: nc}
+	calls := wire.NewCalls(nc)
 	l := &link{m: m, nc: nc, calls: calls, r: bufio.NewReaderSize(calls, 64<<10), silent: silent}
 	var out []byte
 	for _, q := range queues {
 		out = bindFrame(out, q.Topic, q.Queue)
 	}
-	m.Work(machine.Work{Queue: machine.QueueWork{Frames: len(queues)}, Copied: int64(len(out)), Syscalls: 1})
+	m.Work(machine.Work{Queue: machine.QueueWork{Frames: len(queues)}, Moved: int64(len(out)), Syscalls: 1})
 	if _, err = nc.Write(out); err == nil {
 		err = l.awaitBound(len(queues))
 	}
@@ -86,7 +86,7 @@ func (l *link) next() (kind byte, body *reader, err error) {
 		if frame[0] == frameDeliver {
 			work.Arrived = 1
 		}
-		l.m.Work(machine.Work{Queue: work, Copied: int64(len(frame)), Syscalls: l.calls.take()})
+		l.m.Work(machine.Work{Queue: work, Moved: int64(len(frame)), Syscalls: l.calls.Take()})
 		if frame[0] != framePing {
 			return frame[0], &reader{rest: frame[1:]}, nil
 		}

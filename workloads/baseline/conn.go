@@ -16,7 +16,7 @@ import (
 type conn struct {
 	s     *Server
 	nc    net.Conn
-	calls *calls
+	calls *wire.Calls
 	r     *bufio.Reader
 	wake  machine.Cond // for the writer
 
@@ -43,26 +43,8 @@ type answer struct {
 	synced   bool
 }
 
-// calls counts the system calls that read from a connection.
-type calls struct {
-	nc net.Conn
-	n  int
-}
-
-func (c *calls) Read(p []byte) (int, error) {
-	c.n++
-	return c.nc.Read(p)
-}
-
-// take returns how many there were since it was called last.
-func (c *calls) take() int {
-	n := c.n
-	c.n = 0
-	return n
-}
-
 func newConn(s *Server, nc net.Conn) *conn {
-	calls := &calls{nc: nc}
+	calls := wire.NewCalls(nc)
 	return &conn{s: s, nc: nc, calls: calls, r: bufio.NewReaderSize(calls, 64<<10), wake: s.m.NewCond("queue.conn", s.mu), keep: true, heard: s.m.Uptime()}
 }
 
@@ -113,7 +95,7 @@ func (c *conn) handle() error {
 		c.frame = frame
 	}
 	s := c.s
-	s.m.Work(machine.Work{Queue: machine.QueueWork{Served: 1}, Copied: int64(len(frame)), Syscalls: c.calls.take()})
+	s.m.Work(machine.Work{Queue: machine.QueueWork{Served: 1}, Moved: int64(len(frame)), Syscalls: c.calls.Take()})
 	r := &reader{rest: frame[1:]}
 	switch frame[0] {
 	case framePublish:
@@ -316,7 +298,7 @@ func (c *conn) write() {
 		if u != nil {
 			c.pack(u.queue.number, list)
 		}
-		s.m.Work(machine.Work{Queue: work, Copied: int64(len(c.out)), Syscalls: 1})
+		s.m.Work(machine.Work{Queue: work, Moved: int64(len(c.out)), Syscalls: 1})
 		_, err := c.nc.Write(c.out)
 		s.mu.Lock()
 		if err != nil {

@@ -201,7 +201,7 @@ func (j *journal) write() {
 // put writes a chunk. Before the first of a segment, the segment before, which ended in head, is made durable: only the last one can be torn.
 func (j *journal) put(c *chunk, head *segment) error {
 	n := int64(len(c.data))
-	j.m.Work(machine.Work{Copied: n, Summed: n, Syscalls: 1})
+	j.m.Work(machine.Work{Stored: n, Summed: n, Syscalls: 1})
 	if c.s.file == nil {
 		if head != nil {
 			if err := j.makeDurable(head); err != nil {

@@ -174,7 +174,7 @@ func (a *acks) send() error {
 	var start int
 	a.out, start = beginFrame(a.out[:0], frameAck)
 	a.out = endFrame(appendSpans(a.out, a.queue, a.spans), start)
-	a.l.m.Work(machine.Work{Queue: machine.QueueWork{Arrived: 1}, Copied: int64(len(a.out)), Syscalls: 1})
+	a.l.m.Work(machine.Work{Queue: machine.QueueWork{Arrived: 1}, Moved: int64(len(a.out)), Syscalls: 1})
 	a.n, a.spans = 0, a.spans[:0]
 	_, err := a.l.nc.Write(a.out)
 	return err

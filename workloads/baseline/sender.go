@@ -185,7 +185,7 @@ func (s *Sender) run() {
 		}
 		size, n := int64(len(f.data)), f.n
 		s.mu.Unlock()
-		s.m.Work(machine.Work{Queue: machine.QueueWork{Frames: 1, Sent: n}, Copied: size, Syscalls: 1})
+		s.m.Work(machine.Work{Queue: machine.QueueWork{Frames: 1, Sent: n}, Moved: size, Syscalls: 1})
 		_, err := l.nc.Write(f.data)
 		s.mu.Lock()
 		switch {

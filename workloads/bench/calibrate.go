@@ -32,7 +32,7 @@ type Calibration struct {
 
 const (
 	calibrateRounds = 7
-	seldom          = 3 // rounds: the queue, and a consumer, are measured in the first of them, for they take as long as all others together
+	seldom          = 3 // rounds: the queue is measured in the first of them, for it takes as long as all others together
 	leastRounds     = 3 // that a figure takes
 	calibrateSlice  = 40 * time.Millisecond
 )
@@ -59,7 +59,7 @@ func (k *Calibration) Run(name string) ([]byte, error) {
 	defer p.close()
 	defer q.close()
 	defer d.close()
-	for _, begin := range []func() error{p.open, q.open, func() error { return d.open(dir) }} {
+	for _, begin := range []func() error{func() error { return p.open(dir) }, q.open, func() error { return d.open(dir) }} {
 		if err := begin(); err != nil {
 			return nil, fmt.Errorf("calibrate: %w", err)
 		}

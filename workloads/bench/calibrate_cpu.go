@@ -6,6 +6,8 @@ import (
 	"hash/crc32"
 	"math"
 	"net"
+	"os"
+	"path/filepath"
 	"runtime"
 
 	"faultline/broker/record"
@@ -16,6 +18,7 @@ import (
 type gauges struct {
 	near, far     net.Conn
 	message, got  []byte
+	large, taken  []byte // the same of 64 KiB
 	from, to      []byte // beyond the caches; not of the heap, for they would change when the collector runs
 	free          func()
 	at            int
@@ -28,6 +31,7 @@ type gauges struct {
 const (
 	gaugeBlock   = 64 << 10
 	gaugeBytes   = 64 << 20
+	storeBytes   = 32 << 20
 	gaugeRecords = 500
 )
 
@@ -37,7 +41,7 @@ func newGauges() (*gauges, error) {
 	if _, ok := cpuClock(); !ok {
 		return nil, errors.New("the CPU clock of a process can be read on Linux only")
 	}
-	g := &gauges{message: make([]byte, 200), got: make([]byte, 200), free: func() {}}
+	g := &gauges{message: make([]byte, 200), got: make([]byte, 200), large: make([]byte, gaugeBlock), taken: make([]byte, gaugeBlock), free: func() {}}
 	memory, free, err := outsideHeap(2 * gaugeBytes)
 	if err != nil {
 		return nil, err
@@ -90,6 +94,9 @@ func (g *gauges) next(list []byte) []byte {
 // pass is a write and a read.
 func (g *gauges) pass() error { return pass(g.near, g.far, g.message, g.got) }
 
+// passLarge is the same of 64 KiB.
+func (g *gauges) passLarge() error { return pass(g.near, g.far, g.large, g.taken) }
+
 func (g *gauges) copy() error {
 	copy(g.next(g.to), g.next(g.from))
 	return nil
@@ -122,6 +129,7 @@ func (g *gauges) walk(p []byte) error {
 type processor struct {
 	k *Calibration
 	*gauges
+	file *os.File // that is stored in
 }
 
 // codecGauge compresses or decompresses 64 KiB.
@@ -131,19 +139,39 @@ type codecGauge struct {
 	run        func() error
 }
 
-func (p *processor) open() (err error) {
+func (p *processor) open(dir string) (err error) {
 	cores, remark := runtime.NumCPU(), "all: they cannot be shared out"
 	if n := halfOfComputer(); n > 0 {
 		cores, remark = n, "servers and clients are pinned to half of the processors each"
 	}
 	p.k.set("cpu.cores", fmt.Sprint(cores), remark)
+	if p.file, err = os.Create(filepath.Join(dir, "stored")); err != nil {
+		return err
+	}
 	p.gauges, err = newGauges()
 	return err
+}
+
+// store writes 64 KiB and again to the end of a file, as a log does, and returns what each takes in nanoseconds.
+func (p *processor) store() (float64, error) {
+	if err := p.file.Truncate(0); err != nil {
+		return 0, err
+	}
+	begin := cpuTime()
+	for at := int64(0); at < storeBytes; at += gaugeBlock {
+		if _, err := p.file.WriteAt(p.next(p.from), at); err != nil {
+			return 0, err
+		}
+	}
+	return float64(cpuTime()-begin) / (storeBytes / gaugeBlock), nil
 }
 
 func (p *processor) close() {
 	if p.gauges != nil {
 		p.gauges.close()
+	}
+	if p.file != nil {
+		p.file.Close()
 	}
 }
 
@@ -164,6 +192,13 @@ func (p *processor) measure() error {
 	if err := errors.Join(
 		each("cpu.syscall", "half of a write and a read of 200 bytes on a loopback connection", nanoseconds, p.pass, func(ns float64) float64 { return ns / 2 }),
 		each("cpu.copy", "64 KiB at a time, beyond the caches", perSecond, p.copy, speed(gaugeBlock)),
+		each("cpu.move", "64 KiB at a time into a loopback connection and out of it, without system calls, of each of the two", perSecond, p.passLarge, func(ns float64) float64 {
+			return 2 * gaugeBlock * 1e9 / (ns - 2*k.spent["cpu.syscall"])
+		}),
+		k.take("cpu.store", "64 KiB at a time to the end of a file, without system calls", perSecond, func() (float64, error) {
+			ns, err := p.store()
+			return gaugeBlock * 1e9 / (ns - k.spent["cpu.syscall"]), err
+		}),
 		each("cpu.sum", "CRC-32C of 64 KiB at a time", perSecond, p.checksum, speed(gaugeBlock)),
 		each("cpu.record", "a server's check of a batch of 500, without its checksum", nanoseconds, p.check, func(ns float64) float64 { return (ns - summed(p.whole)) / gaugeRecords }),
 		k.take("cpu.batch", "a consumer's two walks over 500 batches of one record, less those over one batch of 500, each without its checksums", nanoseconds, func() (float64, error) {

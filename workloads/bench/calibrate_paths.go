@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -22,7 +23,7 @@ series:
   - {name: small batches, set: [topology.producers.0.batch_records=1, topology.producers.0.batch=16KiB, topology.producers.0.buffer=256KiB]}
   - {name: large batches, set: [topology.producers.0.batch_records=500]}
   - name: consumer
-    set: [load.rate=1/s, load.real_warm_up=200ms, load.real_measure=1s, load.retained=768MiB, "load.cached=\"yes\"", "topology.groups.0.name=readers", topology.groups.0.consumers=1, topology.groups.0.fetch_bytes=1MiB, topology.groups.0.queue=100000]
+    set: [load.rate=1/s, load.real_warm_up=300ms, load.real_measure=1s, load.retained=768MiB, "load.cached=\"yes\"", "topology.groups.0.name=readers", topology.groups.0.consumers=1, topology.groups.0.fetch_bytes=1MiB, topology.groups.0.queue=100000]
 `
 
 func visitsCell() *Cell {
@@ -64,6 +65,13 @@ func (u *usage) end() {
 	u.cpu = cpuTime() - u.cpu
 }
 
+// spent is what was used since it began.
+func (u *usage) spent() spent {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return spent{u.work, cpuTime() - u.cpu}
+}
+
 // counting is a machine that counts the work of its process.
 type counting struct {
 	machine.Machine
@@ -79,11 +87,15 @@ func (u *usage) add(w machine.Work) {
 	defer u.mu.Unlock()
 	t := &u.work
 	t.Requests += w.Requests
+	t.Served += w.Served
+	t.Records += w.Records
 	t.Sent += w.Sent
 	t.Received += w.Received
 	t.Batches += w.Batches
 	t.Syscalls += w.Syscalls
 	t.Copied += w.Copied
+	t.Moved += w.Moved
+	t.Stored += w.Stored
 	t.Summed += w.Summed
 	t.Queue = t.Queue.Plus(w.Queue)
 }
@@ -91,16 +103,23 @@ func (u *usage) add(w machine.Work) {
 // rest is the CPU time in nanoseconds that is left for requests and records when what was measured before, in the same round, is taken off.
 func (k *Calibration) rest(u *usage) float64 {
 	w := &u.work
-	return float64(u.cpu) - float64(w.Batches)*k.spent["cpu.batch"] - float64(w.Syscalls)*k.spent["cpu.syscall"] - float64(w.Copied)*1e9/k.spent["cpu.copy"] - float64(w.Summed)*1e9/k.spent["cpu.sum"]
+	left := float64(u.cpu) - float64(w.Batches)*k.spent["cpu.batch"] - float64(w.Syscalls)*k.spent["cpu.syscall"]
+	for _, b := range []struct {
+		bytes int64
+		path  string
+	}{{w.Copied, "cpu.copy"}, {w.Moved, "cpu.move"}, {w.Stored, "cpu.store"}, {w.Summed, "cpu.sum"}} {
+		left -= float64(b.bytes) * 1e9 / k.spent[b.path]
+	}
+	return left
 }
 
 // paths measures what requests and records cost the clients: their CPU time in runs of a producer with small and with large batches, and of a consumer, divided by the work that they did. Servers
-// are in processes of their own, whose time does not count; what they do with a record is measured by itself. The producers' stay for all rounds. A consumer gets a server and a log of its own, and a second, as in
-// the runs that are predicted: the first tenths of a second cost it more than twice as much a record.
+// are in processes of their own, which tell what their requests cost; what they do with a record is measured by itself. Servers stay for all rounds. A consumer gets a group of its own, which begins at
+// the log's start, and a second, as in the runs that are predicted: the first tenths of a second cost it more than twice as much a record.
 type paths struct {
 	k     *Calibration
 	suite *Suite
-	runs  []*hosted // small batches, large batches
+	runs  []*hosted // small batches, large batches, consumer
 	round int
 }
 
@@ -111,18 +130,29 @@ func (p *paths) open() (err error) {
 	if p.suite, err = ParseSuite("calibrate.yaml", []byte(pathSuite)); err != nil {
 		return err
 	}
-	for n := range consumerSeries {
-		c, err := p.suite.Cell(&p.suite.Series[n], "1")
+	for n := range p.suite.Series {
+		c, err := p.cell(n)
 		if err != nil {
 			return err
 		}
-		x, err := p.k.Host.open(c, p.k.Stop)
+		h := *p.k.Host
+		h.served = &usage{} // so that they count
+		x, err := h.open(c, p.k.Stop)
 		if err != nil {
 			return err
 		}
 		p.runs = append(p.runs, x)
 	}
 	return nil
+}
+
+// cell is what is measured in this round.
+func (p *paths) cell(n int) (*Cell, error) {
+	s := p.suite.Series[n]
+	if n == consumerSeries {
+		s.Set = append(slices.Clone(s.Set), fmt.Sprintf("topology.groups.0.name=readers-%d", p.round))
+	}
+	return p.suite.Cell(&s, "1")
 }
 
 func (p *paths) close() {
@@ -134,36 +164,28 @@ func (p *paths) close() {
 // measure is a round.
 func (p *paths) measure() error {
 	k := p.k
-	var of []*usage
-	for _, x := range p.runs {
-		x.used = &usage{}
+	var of, servers []*usage
+	for n, x := range p.runs {
+		var err error
+		if x.cell, err = p.cell(n); err != nil {
+			return err
+		}
+		x.used, x.served = &usage{}, &usage{}
 		if _, err := x.drive(uint64(p.round + 1)); err != nil {
 			return err
 		}
 		x.dismiss()
-		of = append(of, x.used)
-	}
-	if p.round%seldom == 0 {
-		c, err := p.suite.Cell(&p.suite.Series[consumerSeries], "1")
-		if err != nil {
-			return err
-		}
-		h := *k.Host
-		h.used = &usage{}
-		if _, err := h.Measure(c, uint64(p.round+1), k.Stop); err != nil {
-			return err
-		}
-		of = append(of, h.used)
+		of, servers = append(of, x.used), append(servers, x.served)
 	}
 	p.round++
-	request, send, receive := math.NaN(), math.NaN(), math.NaN()
+	request, send, serve, receive := math.NaN(), math.NaN(), math.NaN(), math.NaN()
 	if !slices.ContainsFunc(of, func(u *usage) bool { return u.cpu < leastBusy }) {
 		request, send = k.producerCosts(of[0], of[1])
-		if len(of) > consumerSeries {
-			receive = k.consumerCost(request, of[consumerSeries])
-		}
+		serve = k.serverCost(servers[0])
+		receive = k.consumerCost(request, of[consumerSeries])
 	}
 	k.note("cpu.request", "CPU time of a producer whose batches are single records, without that of the records, of copies and of system calls", nanoseconds, request)
+	k.note("cpu.serve", "CPU time of its server, without that of the records, of copies, checksums and system calls", nanoseconds, serve)
 	k.note("cpu.send", "CPU time of a producer with large batches, without that of requests, copies, checksums and system calls", nanoseconds, send)
 	k.note("cpu.receive", "CPU time of a consumer that reads what is there, without that of requests, batches, copies, checksums and system calls", nanoseconds, receive)
 	return nil
@@ -179,6 +201,11 @@ func (k *Calibration) producerCosts(small, large *usage) (request, send float64)
 	c, d, more := float64(large.work.Requests), float64(large.work.Sent), k.rest(large)
 	request = (left*d - more*b) / (a*d - b*c)
 	return request, (more - request*c) / d
+}
+
+// serverCost is that of a request.
+func (k *Calibration) serverCost(u *usage) float64 {
+	return (k.rest(u) - k.spent["cpu.record"]*float64(u.work.Records)) / float64(u.work.Served)
 }
 
 // consumerCost is that of a record, with what a request costs.

@@ -33,8 +33,11 @@ type Host struct {
 	used, served *usage // count what the clients and the servers do; nil: nobody does
 }
 
-// countMark is what a server that counts is told when it is to begin anew. It tells what it counted when its input ends.
-const countMark = '!'
+// What a server that counts is told: to begin anew, and to tell what it counted since.
+const (
+	countMark = '!'
+	tellMark  = '?'
+)
 
 // How long servers may take.
 const (
@@ -60,7 +63,7 @@ func (h *Host) open(c *Cell, stop func() bool) (opened *hosted, err error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &hosted{h: h, cell: c, system: system, stop: stop, hosts: map[string]string{}, troubles: make(chan error, 64), used: h.used, release: func() {}}
+	x := &hosted{h: h, cell: c, system: system, stop: stop, hosts: map[string]string{}, troubles: make(chan error, 64), used: h.used, served: h.served, release: func() {}}
 	if x.dir, err = os.MkdirTemp(h.Dir, "faultline-bench-"); err != nil {
 		return nil, err
 	}
@@ -103,6 +106,7 @@ type hosted struct {
 	troubles chan error // of processes and machines that ended by themselves
 	release  func()     // gives back what prepare made
 	used     *usage     // counts what the clients do; nil: nobody does
+	served   *usage     // and what the servers do
 }
 
 // hostAddresses counts addresses of servers that were given out: several cells may be served at a time.
@@ -114,7 +118,7 @@ type process struct {
 	cmd   *exec.Cmd
 	input io.WriteCloser
 	said  bytes.Buffer
-	told  bytes.Buffer // what it counted
+	told  *json.Decoder // what it counted
 	gone  chan struct{}
 }
 
@@ -135,12 +139,13 @@ func (x *hosted) serve() error {
 	suite := x.cell.suite
 	series := slices.IndexFunc(suite.Series, func(s Series) bool { return s.Name == x.cell.Series.Name })
 	for _, m := range servers {
-		text, err := json.Marshal(job{File: suite.Name, Source: suite.source, Series: series, Value: x.cell.Value, Machine: m.Name, Dir: filepath.Join(x.dir, m.Name), Hosts: x.hosts, Counted: x.h.served != nil})
+		text, err := json.Marshal(job{File: suite.Name, Source: suite.source, Series: series, Value: x.cell.Value, Machine: m.Name, Dir: filepath.Join(x.dir, m.Name), Hosts: x.hosts, Counted: x.served != nil})
 		if err != nil {
 			return err
 		}
-		p := &process{name: m.Name, cmd: exec.Command(program, x.h.Command[1:]...), gone: make(chan struct{})}
-		p.cmd.Stdout, p.cmd.Stderr = &p.told, &p.said
+		out, in := io.Pipe()
+		p := &process{name: m.Name, cmd: exec.Command(program, x.h.Command[1:]...), told: json.NewDecoder(out), gone: make(chan struct{})}
+		p.cmd.Stdout, p.cmd.Stderr = in, &p.said
 		ownGroup(p.cmd)
 		input, err := p.cmd.StdinPipe()
 		if err != nil {
@@ -153,12 +158,30 @@ func (x *hosted) serve() error {
 		x.servers = append(x.servers, p)
 		go func() {
 			err := p.cmd.Wait()
+			in.Close()
 			close(p.gone)
 			x.troubles <- fmt.Errorf("the process of %s ended by itself: %v: %s", p.name, err, strings.TrimSpace(p.said.String()))
 		}()
 		if _, err := input.Write(text); err != nil {
 			return fmt.Errorf("start %s: %w", m.Name, err)
 		}
+	}
+	return nil
+}
+
+// tell asks the servers what they did since they began to count.
+func (x *hosted) tell() error {
+	for _, p := range x.servers {
+		var s spent
+		_, err := p.input.Write([]byte{tellMark})
+		if err == nil {
+			err = p.told.Decode(&s)
+		}
+		if err != nil {
+			return fmt.Errorf("ask %s what it did: %w", p.name, err)
+		}
+		x.served.add(s.Work)
+		x.served.cpu += s.CPU
 	}
 	return nil
 }
@@ -186,13 +209,6 @@ func (x *hosted) end() {
 		case <-deadline:
 			p.cmd.Process.Kill()
 			<-p.gone
-		}
-		if u := x.h.served; u != nil {
-			var s spent
-			if json.Unmarshal(p.told.Bytes(), &s) == nil { // else it broke down, which was an error already
-				u.add(s.Work)
-				u.cpu += s.CPU
-			}
 		}
 	}
 }

@@ -139,6 +139,11 @@ func (x *hosted) drive(seed uint64) (*Result, error) {
 	if x.used != nil {
 		x.used.end()
 	}
+	if x.served != nil {
+		if err := x.tell(); err != nil {
+			return nil, err
+		}
+	}
 	return d.result()
 }
 

@@ -27,13 +27,16 @@ type Profile struct {
 	About string `yaml:"about"`
 	CPU   struct {
 		Cores   quantity.Counts     `yaml:"cores" need:"true" min:"1" max:"4096"`
-		Request quantity.Durations  `yaml:"request" need:"true" min:"0s" max:"1m"` // per protocol request
+		Request quantity.Durations  `yaml:"request" need:"true" min:"0s" max:"1m"` // per protocol message that a client writes or reads, and per request that a producer makes of batches
+		Serve   quantity.Durations  `yaml:"serve" min:"0s" max:"1m"`               // per protocol request that a server handles. Default: as request
 		Send    quantity.Durations  `yaml:"send" min:"0s" max:"1m"`                // per record that a producer takes and encodes
 		Record  quantity.Durations  `yaml:"record" need:"true" min:"0s" max:"1m"`  // per record that a server looks at
 		Receive quantity.Durations  `yaml:"receive" min:"0s" max:"1m"`             // per record that a consumer decodes and hands over
 		Batch   quantity.Durations  `yaml:"batch" min:"0s" max:"1m"`               // per batch that a consumer checks, beside its records and bytes
 		Syscall quantity.Durations  `yaml:"syscall" need:"true" min:"0s" max:"1m"` // per system call
 		Copy    quantity.Bandwidths `yaml:"copy" need:"true" min:"1KiB/s"`         // bytes copied
+		Move    quantity.Bandwidths `yaml:"move" min:"1KiB/s"`                     // bytes written to a connection, or read from one. Default: as copy
+		Store   quantity.Bandwidths `yaml:"store" min:"1KiB/s"`                    // bytes written to files. Default: as copy
 		Sum     quantity.Bandwidths `yaml:"sum" need:"true" min:"1KiB/s"`          // bytes checksummed
 		// Bytes compressed, and bytes that decompression brings forth, by codec.
 		Compress   Codecs `yaml:"compress"`
@@ -77,6 +80,14 @@ type QueueCosts struct {
 	Push    quantity.Durations `yaml:"push" min:"0s" max:"1m"`    // a server's write of messages to a client
 	Take    quantity.Durations `yaml:"take" min:"0s" max:"1m"`    // per message that a server takes in, and per queue that gets it
 	Pass    quantity.Durations `yaml:"pass" min:"0s" max:"1m"`    // per message that a server gives to a consumer, packs, or has acknowledged
+}
+
+// orElse is a figure, or the one that it is like where it is not given.
+func orElse[T quantity.Value[T]](figure, like quantity.Range[T]) T {
+	if figure.Given() {
+		return figure.V()
+	}
+	return like.V()
 }
 
 // queue is what the baseline queue costs.
@@ -178,8 +189,8 @@ func ranges(v reflect.Value, path string, tell func(path string, value any)) {
 func (p *Profile) Hardware() virtual.Config {
 	return virtual.Config{
 		CPU: virtual.CPU{
-			Cores: int(p.CPU.Cores.V()), Request: p.CPU.Request.V().D(), Send: p.CPU.Send.V().D(), Record: p.CPU.Record.V().D(), Receive: p.CPU.Receive.V().D(), Batch: p.CPU.Batch.V().D(), Syscall: p.CPU.Syscall.V().D(),
-			Copy: int64(p.CPU.Copy.V()), Sum: int64(p.CPU.Sum.V()),
+			Cores: int(p.CPU.Cores.V()), Request: p.CPU.Request.V().D(), Serve: orElse(p.CPU.Serve, p.CPU.Request).D(), Send: p.CPU.Send.V().D(), Record: p.CPU.Record.V().D(), Receive: p.CPU.Receive.V().D(), Batch: p.CPU.Batch.V().D(), Syscall: p.CPU.Syscall.V().D(),
+			Copy: int64(p.CPU.Copy.V()), Move: int64(orElse(p.CPU.Move, p.CPU.Copy)), Store: int64(orElse(p.CPU.Store, p.CPU.Copy)), Sum: int64(p.CPU.Sum.V()),
 			Pack: p.CPU.Compress.numbered(), Inflate: p.CPU.Decompress.numbered(), Queue: p.queue(),
 		},
 		Disk: disk.Config{

@@ -70,16 +70,16 @@ func ServeMachine(in io.Reader, out io.Writer, systems Systems) error {
 	}
 	m.Go("main", func() { m.Exit(program(seam)) })
 	for mark := make([]byte, 1); err == nil; {
-		if _, err = io.ReadFull(in, mark); err == nil && mark[0] == countMark {
+		switch _, err = io.ReadFull(in, mark); {
+		case err != nil:
+		case mark[0] == countMark:
 			u.begin()
+		case mark[0] == tellMark:
+			err = json.NewEncoder(out).Encode(u.spent())
 		}
 	}
 	if errors.Is(err, io.EOF) {
 		err = nil
-	}
-	if j.Counted && err == nil {
-		u.end()
-		err = json.NewEncoder(out).Encode(spent{u.work, u.cpu})
 	}
 	m.Shutdown()
 	return err

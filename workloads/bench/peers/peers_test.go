@@ -71,16 +71,22 @@ func server(t *testing.T, name string, port int, arguments func(dir string) []st
 	}, 60*time.Second, 20*time.Millisecond, "%s does not listen", name)
 }
 
-// drive runs the suite on a system; every group receives what was sent.
+// drive runs the suite on a system; every group receives what was sent. On a computer that has much else to do little may come within the first window.
 func drive(t *testing.T, address string) {
 	t.Helper()
-	s, err := bench.ParseSuite("small.yaml", []byte(suite))
-	require.NoError(t, err)
-	c, err := s.Cell(&s.Series[0], "1")
-	require.NoError(t, err)
-	h := &bench.Host{Dir: t.TempDir(), Systems: func(c *bench.Cell) (*bench.System, error) { return Open(c, address) }}
-	r, err := h.Measure(c, 1, func() bool { return false })
-	require.NoError(t, err)
+	var r *bench.Result
+	for _, window := range []string{"500ms", "4s", "20s"} {
+		s, err := bench.ParseSuite("small.yaml", []byte(strings.Replace(suite, "real_measure: 500ms", "real_measure: "+window, 1)))
+		require.NoError(t, err)
+		c, err := s.Cell(&s.Series[0], "1")
+		require.NoError(t, err)
+		h := &bench.Host{Dir: t.TempDir(), Systems: func(c *bench.Cell) (*bench.System, error) { return Open(c, address) }}
+		r, err = h.Measure(c, 1, func() bool { return false })
+		require.NoError(t, err)
+		if r.Received > r.Sent && r.Sent > 0 {
+			break
+		}
+	}
 	require.LessOrEqual(t, r.Refused, r.Sent/100, "but for what was under way at the end")
 	require.Positive(t, r.Sent)
 	require.Greater(t, r.Received, r.Sent, "two groups receive every message")
