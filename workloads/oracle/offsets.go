@@ -132,7 +132,7 @@ func (o *Offsets) traced(e *history.Event) {
 		}
 	case machine.ConsumerCommitted:
 		at, ok := parseSeat(t.Subject)
-		if p := o.seat(at); ok && p != nil && p.committed < t.A && (p.back < 0 || p.committed < p.back) {
+		if p := o.seat(at); ok && p != nil && p.committed < t.A && (p.back() < 0 || p.committed < p.back()) {
 			o.Violate(e.At, CMono, "%s committed offset %d of %v and was told so, but the registry has %s", t.Detail, t.A, at, offsetText(p.committed))
 		}
 	case machine.GroupsLoaded:
@@ -144,7 +144,7 @@ func (o *Offsets) traced(e *history.Event) {
 	case machine.GroupExpired:
 		if at, ok := parseSeat(t.Subject); ok && o.groups.observe(e) {
 			if p := o.seat(at); p != nil {
-				p.committed, p.sure, p.back, p.acks, p.expired = none, none, none, nil, e.At
+				p.committed, p.sure, p.backs, p.acks, p.expired = none, none, nil, nil, e.At
 			}
 		}
 	case machine.ZnodeCreated, machine.ZnodeSet, machine.ZnodeDeleted:

@@ -43,7 +43,7 @@ const (
 func (o *Offsets) part(e *history.Event, p *progress) {
 	p.parted = nil
 	if p.group.Commits && p.due >= 0 {
-		p.parted = &parting{e.Machine, e.At, p.due, p.back >= 0}
+		p.parted = &parting{e.Machine, e.At, p.due, p.back() >= 0}
 	}
 }
 

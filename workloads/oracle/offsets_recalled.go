@@ -62,7 +62,7 @@ func (o *Offsets) recall(e *history.Event, at seat, offset int64) {
 			least = a
 		}
 	}
-	if offset < least.value && (p.back < 0 || offset < p.back) {
+	if offset < least.value && (p.back() < 0 || offset < p.back()) {
 		o.Violate(e.At, CMono, "%s asked for the committed offset of %v at %v and was told %s, though %d was acknowledged at %v", e.Machine, at, e.Kafka.Start, offsetText(offset), least.value, least.at)
 		p.acks = nil // told once
 	}
