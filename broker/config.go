@@ -36,6 +36,8 @@ type Config struct {
 	OffsetsSegmentBytes int64
 	OffsetsReplicas     int           // of each of them (default 3, or as many as there are brokers when it is made)
 	OffsetsLeastISR     int           // in-sync replicas that a commit needs (default LeastISR)
+	OffsetsRetention    time.Duration // what a group committed and nobody uses stays so long (default 7 days)
+	OffsetsCheck        time.Duration // between two looks for what has been unused for so long (default 10 min)
 	MinGroupSession     time.Duration // least session time-out that a member may ask for (default 6 s)
 	GroupDelay          time.Duration // an empty group waits so long for more members before its first rebalance (default 3 s; negative: not at all)
 
@@ -102,6 +104,8 @@ func (c Config) withDefaults(machineName string) (Config, error) {
 	orDuration(&c.MaxFetchWait, 5*time.Minute)
 	orDuration(&c.IdleTimeout, 10*time.Minute)
 	orDuration(&c.MinGroupSession, 6*time.Second)
+	orDuration(&c.OffsetsRetention, 7*24*time.Hour)
+	orDuration(&c.OffsetsCheck, 10*time.Minute)
 	if c.GroupDelay == 0 {
 		c.GroupDelay = 3 * time.Second
 	}

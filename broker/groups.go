@@ -80,6 +80,7 @@ func (b *Broker) newShard(p *partition, epoch int32) *shard {
 	})
 	cfg.MinSession = b.cfg.MinGroupSession
 	cfg.InitialDelay = b.cfg.GroupDelay
+	cfg.Retention, cfg.RetentionCheck = b.cfg.OffsetsRetention, b.cfg.OffsetsCheck
 	if p.replicated {
 		cfg.Grace = b.cfg.SessionTimeout
 	}
@@ -127,14 +128,17 @@ func (s *shard) trace(e *group.Effect) {
 	case group.Went:
 		t.Kind = machine.GroupWent
 		delete(s.latest, e.Member)
-	case group.Given, group.Stored:
+	case group.Given, group.Stored, group.Expired:
 		if !s.b.m.Tracing() {
 			return
 		}
 		for _, at := range e.Seats {
 			t.Kind, t.Subject = machine.GroupGiven, fmt.Sprintf("%s/%s/%d", e.Change.Group, at.Topic, at.Partition)
-			if e.Kind == group.Stored {
+			if e.Kind != group.Given {
 				t.Kind, t.A, t.B = machine.GroupStored, at.Offset, int64(e.Change.Generation)
+				if e.Kind == group.Expired {
+					t.Kind = machine.GroupExpired
+				}
 				t.Detail = e.Member
 				if at.ID != (group.TopicID{}) {
 					t.Detail += " " + topicID(at.ID).String()

@@ -14,7 +14,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-var errNoMember = errors.New("this is no member of any generation")
+var (
+	errNoMember = errors.New("this is no member of any generation")
+	errParted   = errors.New("the claim ended before its commit was sent")
+)
 
 // ask sends a request about offsets to the coordinator. fill completes it as the member is at that moment, and may call it off; the ticket says what that was.
 func (p *party) ask(req kmsg.Request, fill func() error) (kmsg.Response, member.Ticket, error) {
@@ -187,6 +190,9 @@ func (p *party) commit(targets []target) error {
 		if err == nil && g.m.Failpoint("fault/consumer/commit-lost") {
 			err = errMisfortune
 		}
+		if errors.Is(err, errParted) {
+			continue
+		}
 		if refused {
 			return fmt.Errorf("%s and %d more: %w: %w", targets[0].c.subject, len(targets)-1, ErrNotCommitted, err)
 		}
@@ -245,6 +251,11 @@ func (p *party) commitOnce(targets []target) (deleted []*claim, refused bool, er
 		rt.Partitions = append(rt.Partitions, rp)
 	}
 	resp, ticket, err := p.ask(req, func() error {
+		// The coordinator may have been dialled for long. By now the member may be in another generation, in which the partition is its own again, or somebody else's: the generation fences what is under way, not what is still to be sent.
+		if slices.ContainsFunc(targets, func(t target) bool { return t.c.gone && !t.c.last }) {
+			g.m.Mark("mark/consumer/commit-parted-from-claim")
+			return errParted
+		}
 		if req.Generation, req.MemberID = p.m.Generation(), p.m.ID(); req.Generation < 0 {
 			return errNoMember
 		}

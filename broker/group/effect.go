@@ -19,6 +19,7 @@ const (
 	Went                // Change and Member: it is not any more
 	Given               // Change, Member and Seats: what it owns from now on, in this generation
 	Stored              // Change, Member and Seats: the offsets that count from now on. Without a member: as they were loaded
+	Expired             // Change and Seats: the offsets that count no more, because nobody used them for the retention time
 )
 
 // Effect is one thing that a call leads to.
@@ -36,9 +37,9 @@ type Effect struct {
 // Seat is a partition as a group sees it.
 type Seat struct {
 	Topic     string
-	ID        TopicID // of Stored
+	ID        TopicID // of Stored and Expired
 	Partition int32
-	Offset    int64 // of Stored
+	Offset    int64 // of Stored and Expired
 }
 
 // Change is a group's passing from one state to another.

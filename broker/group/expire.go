@@ -7,11 +7,15 @@ func (c *Coordinator) expire(now Time) {
 			continue
 		}
 		var gone []partition
+		var seats []Seat
 		for _, p := range g.partitions() {
 			if o := g.offsets[p]; o.at != nil && o.pending == 0 && g.expired(now, p.topic, o.at) {
-				gone = append(gone, p)
+				gone, seats = append(gone, p), append(seats, Seat{p.topic, o.at.topic, p.n, o.at.offset})
 				delete(g.offsets, p)
 			}
+		}
+		if len(gone) > 0 {
+			g.tell(Expired, "", g.generation, seats)
 		}
 		records := g.tombstones(gone)
 		if g.state == Empty && len(g.offsets) == 0 && len(g.promised) == 0 {

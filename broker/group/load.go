@@ -86,7 +86,7 @@ func (c *Coordinator) restore(now Time, id string, l *loading) {
 	if v == nil {
 		return
 	}
-	g.protocolType, g.generation, g.since = v.ProtocolType, v.Generation, v.CurrentStateTimestamp
+	g.protocolType, g.generation = v.ProtocolType, v.Generation
 	if v.Protocol != nil {
 		g.protocol = *v.Protocol
 	}
@@ -96,10 +96,10 @@ func (c *Coordinator) restore(now Time, id string, l *loading) {
 	if len(g.members) == 0 {
 		g.protocol = ""
 		g.become(now, Empty, "loaded")
-		return
+	} else {
+		g.become(now, Stable, "loaded")
 	}
-	g.become(now, Stable, "loaded")
-	g.since = v.CurrentStateTimestamp
+	g.since = v.CurrentStateTimestamp // not since it was loaded: else a group whose coordinator moves often enough would keep its offsets for ever
 	for _, m := range g.members {
 		g.give(m)
 	}

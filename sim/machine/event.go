@@ -48,6 +48,8 @@ const (
 	GroupWent    // Subject: group. Detail: id of a member that it has no more. A: generation
 	GroupGiven   // Subject g/t/p. Detail: id of the member to whom the stored assignment gives it. A: generation
 	GroupStored  // a commit counts from now on. Subject g/t/p. Detail: id of the member and, after a space, that of the topic, if it is known. A: next offset to read, B: generation of the commit; -1 and no member: as it was loaded
+	// GroupExpired: a committed offset counts no more, because nobody used it for the retention time. Subject g/t/p. Detail: a space and the id of the topic, if it is known. A: the offset, B: generation
+	GroupExpired
 
 	// Coordination service: the applied transactions, in order.
 	ZnodeCreated   // Subject: path. Detail: data. A: owner session (0: persistent), B: zxid
@@ -101,6 +103,7 @@ var kindNames = [...]string{
 	GroupWent:         "group.went",
 	GroupGiven:        "group.given",
 	GroupStored:       "group.stored",
+	GroupExpired:      "group.expired",
 	ZnodeCreated:      "znode.created",
 	ZnodeSet:          "znode.set",
 	ZnodeDeleted:      "znode.deleted",

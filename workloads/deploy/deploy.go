@@ -59,8 +59,8 @@ func Broker(sc *scenario.Scenario, a Addresses, id int32) broker.Config {
 		ReplicaLag: c.ReplicaLag.V().D(), ReplicaFetchBytes: int(c.ReplicaFetchBytes.V()), PreferredInterval: c.PreferredInterval.V().D(),
 		RetentionInterval: c.RetentionInterval.V().D(),
 		OffsetsPartitions: int32(c.OffsetsPartitions.V()), OffsetsReplicas: OffsetsReplicas(sc), OffsetsLeastISR: 1 + OffsetsReplicas(sc)/2,
-		OffsetsSegmentBytes: int64(c.OffsetsSegmentBytes.V()),
-		MinGroupSession:     time.Millisecond, GroupDelay: groupDelay(c.GroupDelay.V().D()), CopyReads: c.ZeroCopy.V() == "no",
+		OffsetsSegmentBytes: int64(c.OffsetsSegmentBytes.V()), OffsetsRetention: c.OffsetsRetention.V().D(), OffsetsCheck: c.OffsetsCheck.V().D(),
+		MinGroupSession: time.Millisecond, GroupDelay: groupDelay(c.GroupDelay.V().D()), CopyReads: c.ZeroCopy.V() == "no",
 	}
 }
 

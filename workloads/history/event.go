@@ -29,6 +29,8 @@ const (
 	// Consuming application.
 	Processed // Group, Consumer, Topic, Partition, Offset, ID, Hash. The application is done with the record
 	Sought    // Group, Consumer, Topic, Partition, Offset. The application asked to go on from Offset
+	Suspended // Group, Consumer, Topic, Partition. The application asks that nothing of it be handed over until Continued
+	Continued // Group, Consumer, Topic, Partition
 
 	// What a process said of itself.
 	Traced // Trace
@@ -68,7 +70,7 @@ const (
 )
 
 var kindNames = [...]string{
-	Sent: "sent", Acked: "acked", Failed: "failed", Unknown: "unknown", Processed: "processed", Sought: "sought",
+	Sent: "sent", Acked: "acked", Failed: "failed", Unknown: "unknown", Processed: "processed", Sought: "sought", Suspended: "suspended", Continued: "continued",
 	Traced: "traced", KafkaCalled: "kafka", CoordCalled: "coord", CoordAsked: "asked", CoordHeard: "heard", FaultInjected: "fault", FaultHealed: "healed",
 	MachineStarted: "started", MachineCrashed: "crashed", MachineExited: "exited", MachinePaused: "paused",
 	MachineResumed: "resumed", MachineWiped: "wiped", MachineRuined: "ruined", MachineMended: "mended", PhaseBegan: "phase",

@@ -33,6 +33,8 @@ func tell(r *Recorder) {
 	r.Unknown(p, NewID(3, 9), 2, "timed out")
 	r.Processed(c, "g", "c1", "visits", 2, 41, NewID(3, 7), 0xabc)
 	r.Sought(c, "g", "c1", "visits", 2, 0)
+	r.Suspended(c, "g", "c1", "visits", 2)
+	r.Continued(c, "g", "c1", "visits", 2)
 	r.Traced(c, machine.Event{Kind: machine.ConsumerHanded, Subject: "g/visits/2", Detail: "c1", A: 41})
 	r.KafkaCalled(p, &KafkaCall{Broker: "b1:9092", Key: 0, Version: 7, Err: errors.New("reset"), Start: 1, End: 2})
 	r.CoordCalled(c, &CoordCall{Session: 5, Op: "multi", Ops: []CoordCall{{Op: "create", Path: "/a", Data: []byte("x"), Ephemeral: true}},

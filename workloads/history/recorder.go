@@ -86,6 +86,22 @@ func (r *Recorder) Sought(w Who, group, consumer, topic string, partition int32,
 	r.emit()
 }
 
+// Suspended says that the application is about to pause a partition. Call it before Pause, and Continued if that fails.
+func (r *Recorder) Suspended(w Who, group, consumer, topic string, partition int32) {
+	r.suspension(Suspended, w, group, consumer, topic, partition)
+}
+
+// Continued says that the application is about to resume a partition. Call it before Resume.
+func (r *Recorder) Continued(w Who, group, consumer, topic string, partition int32) {
+	r.suspension(Continued, w, group, consumer, topic, partition)
+}
+
+func (r *Recorder) suspension(k Kind, w Who, group, consumer, topic string, partition int32) {
+	e := r.begin(k, w)
+	e.Group, e.Consumer, e.Topic, e.Partition = group, consumer, topic, partition
+	r.emit()
+}
+
 // Traced passes on what a process traced. What another server of the coordination service, or another life of this one, traced before is left out.
 func (r *Recorder) Traced(w Who, t machine.Event) {
 	if !r.applied.Fresh(w, &t) {

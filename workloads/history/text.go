@@ -31,6 +31,8 @@ func (e *Event) AppendText(b []byte) []byte {
 		b = fmt.Appendf(b, "processed %v from %s offset %d by %s of group %s", e.ID, place(e.Topic, e.Partition), e.Offset, e.Consumer, e.Group)
 	case Sought:
 		b = fmt.Appendf(b, "seek of %s to offset %d by %s of group %s", place(e.Topic, e.Partition), e.Offset, e.Consumer, e.Group)
+	case Suspended, Continued:
+		b = fmt.Appendf(b, "%s %s by %s of group %s", place(e.Topic, e.Partition), e.Kind, e.Consumer, e.Group)
 	case Traced:
 		t := &e.Trace
 		b = fmt.Appendf(b, "%s %s", t.Kind, t.Subject)

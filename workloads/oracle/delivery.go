@@ -170,6 +170,11 @@ func (d *Delivery) traced(e *history.Event) {
 		if s := d.bySubject(t.Subject); s != nil && d.groups.observe(e) {
 			s.committed = t.A
 		}
+	case machine.GroupExpired:
+		if s := d.bySubject(t.Subject); s != nil && d.groups.observe(e) {
+			s.committed = none
+			s.free = max(s.free, s.high) // the group begins anew
+		}
 	case machine.GroupGiven:
 		if s := d.bySubject(t.Subject); s != nil && d.groups.observe(e) {
 			s.floor, s.owned = s.committed, true

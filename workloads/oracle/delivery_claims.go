@@ -91,7 +91,11 @@ func (d *Delivery) reset(e *history.Event) {
 	}
 	start, end := d.logStart(s.part), s.part.end
 	if c != nil {
-		c.jumps = append(c.jumps, jump{from, to})
+		if c.target == from { // the seek went where retention has been since
+			c.target, s.target = to, to
+		} else {
+			c.jumps = append(c.jumps, jump{from, to})
+		}
 		end = min(end, c.low) // the answer that made it reset may be as old as the fall: the log grows on while a machine stands still
 		c.low = math.MaxInt64
 	}

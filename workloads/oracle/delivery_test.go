@@ -412,3 +412,9 @@ func TestDeliveryOfACutRunOwesNothing(t *testing.T) {
 		require.Empty(t, d.Violations())
 	}
 }
+
+func TestASeekToWhatRetentionDeletesMeanwhile(t *testing.T) {
+	story := "b1 log.opened t/0 - 0 20; claimed c1 g/t/0 0; handed c1 g/t/0 0; sought c1 g/t/0 5; b1 log.deleted t/0 - 0 10; reset c1 g/t/0 5 10;"
+	silent(t, NewDelivery(calmly(), nil), story+"handed c1 g/t/0 10; handed c1 g/t/0 11")
+	fires(t, NewDelivery(calmly(), nil), Deliver, "is handed offset 12 of t/0 after 0", story+"handed c1 g/t/0 12")
+}

@@ -148,7 +148,7 @@ func nth(name string, i int) string {
 func (n *Incarnations) Observe(e *history.Event) {
 	if e.Kind == history.Traced {
 		n.learn(e)
-		if t := &e.Trace; t.Kind == machine.GroupStored && strings.Contains(t.Detail, " ") {
+		if t := &e.Trace; (t.Kind == machine.GroupStored || t.Kind == machine.GroupExpired) && strings.Contains(t.Detail, " ") {
 			n.plain = *e
 			n.plain.Trace.Detail, _, _ = strings.Cut(t.Detail, " ")
 			n.show(e, &n.plain)
@@ -258,7 +258,7 @@ func (n *Incarnations) trace(from *history.Event, t *machine.Event, on string) {
 		t.Subject = n.seat(t.Subject, t.C)
 	case machine.GroupGiven:
 		t.Subject = n.seat(t.Subject, 0)
-	case machine.GroupStored:
+	case machine.GroupStored, machine.GroupExpired:
 		_, id, _ := strings.Cut(from.Trace.Detail, " ")
 		t.Subject = n.seat(t.Subject, shortID(id))
 	}

@@ -30,6 +30,9 @@ import (
 //
 // And a group does not stay stable when one of its members goes: what that one was given would be nobody's. Not judged where members are static ones, who are replaced in their places.
 //
+// And who works on one record for longer than Group.MaxPoll does not stay a member, for its partitions stand still: within slowSlack it is none any more, when nothing disturbs but members that come and go, and the group is stable
+// (KIP-62). Not judged of static members, who have their session to come back, and of applications that work on several records at a time.
+//
 // The run does not rest (Liveness tells, LIVE) before every group of which a process is up is stable, every such process is synced in its generation, and every member that the coordinator counts
 // is one of these processes.
 //
@@ -41,6 +44,7 @@ type Members struct {
 	promise *Promise
 	reg     *registry
 	calm    *calm
+	quiet   *quiet
 	coords  coordinators
 	groups  []*party
 	chairs  map[string]*chair // by "g/t/p"
@@ -53,11 +57,11 @@ type Members struct {
 
 // NewMembers makes the oracle.
 func NewMembers(p *Promise) *Members {
-	o := &Members{promise: p, reg: newRegistry(), calm: newCalm(p), chairs: map[string]*chair{}, unowned: map[seat]time.Duration{}, told: map[seat]bool{}, deadline: none, parted: none}
+	o := &Members{promise: p, reg: newRegistry(), calm: newCalm(p), quiet: newQuiet(p), chairs: map[string]*chair{}, unowned: map[seat]time.Duration{}, told: map[seat]bool{}, deadline: none, parted: none}
 	for i := range p.Groups {
 		if g := &p.Groups[i]; g.Coordinated {
 			o.groups = append(o.groups, &party{group: g, generation: none, stable: none, members: map[string]bool{}, went: map[string]time.Duration{},
-				given: map[place]string{}, last: map[place]gift{}, actors: map[actorKey]*actor{}})
+				given: map[place]string{}, last: map[place]gift{}, actors: map[actorKey]*actor{}, working: map[workplace]time.Duration{}})
 		}
 	}
 	o.Free(p.Ruins.Records)
@@ -68,7 +72,7 @@ func NewMembers(p *Promise) *Members {
 func (o *Members) Invariants() []string { return []string{Own1, OwnAll, Gen} }
 
 // Needs implements [history.Selective].
-func (*Members) Needs() history.Steps { return history.Handing }
+func (*Members) Needs() history.Steps { return history.Handing | history.Processing }
 
 // free tells whether nothing is promised of a group any more.
 func (o *Members) free(p *party) bool { return o.coords.freed(o.promise, p.group.Name) }
@@ -91,9 +95,13 @@ func (o *Members) Observe(e *history.Event) {
 	if o.parted >= 0 && e.At > o.parted {
 		o.unmissed()
 	}
+	o.quiet.observe(e)
 	switch e.Kind {
 	case history.Traced:
 		o.traced(e)
+		return
+	case history.Processed:
+		o.processed(e)
 		return
 	case history.KafkaCalled:
 		o.called(e)
@@ -118,6 +126,7 @@ func (o *Members) traced(e *history.Event) {
 	switch t.Kind {
 	case machine.ConsumerHanded:
 		if c := o.chair(t.Subject); c != nil {
+			c.party.begun(e, c.at.place)
 			if who := (claimedBy{t.Detail, e.Machine, e.Incarnation}); c.fine != who || c.ver != c.party.version {
 				o.handed(e, c, who)
 			}

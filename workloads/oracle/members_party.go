@@ -15,15 +15,17 @@ type party struct {
 	version    int // rises whenever something changes
 	state      string
 	generation int64
-	stable     int64                    // of the stored assignment; none
-	members    map[string]bool          // by member id
-	went       map[string]time.Duration // those that were members
-	given      map[place]string         // by the stored assignment
-	last       map[place]gift           // by the last stored assignment that gave it to anybody
-	spans      []genSpan                // which generation there was, from when on
-	actors     map[actorKey]*actor      // processes that are up and joined
-	moved      time.Duration            // last change of what may make it rebalance
-	missing    string                   // the member that went while it was stable, and it has not changed since; empty: none
+	stable     int64                       // of the stored assignment; none
+	members    map[string]bool             // by member id
+	went       map[string]time.Duration    // those that were members
+	given      map[place]string            // by the stored assignment
+	last       map[place]gift              // by the last stored assignment that gave it to anybody
+	spans      []genSpan                   // which generation there was, from when on
+	actors     map[actorKey]*actor         // processes that are up and joined
+	moved      time.Duration               // last change of what may make it rebalance
+	changed    time.Duration               // last change of its state
+	working    map[workplace]time.Duration // since when the application works on a record
+	missing    string                      // the member that went while it was stable, and it has not changed since; empty: none
 }
 
 // genSpan is a time in which a group had a generation; it ends where the next begins.
@@ -101,7 +103,7 @@ func (o *Members) coordinated(e *history.Event) {
 			p.missing, o.parted = t.Detail, e.At
 		}
 	case machine.GroupChanged:
-		p.state, p.missing = t.Detail, ""
+		p.state, p.missing, p.changed = t.Detail, "", e.At
 		p.pass(e.At, t.A)
 		if t.Detail == "Stable" {
 			p.stable = t.A

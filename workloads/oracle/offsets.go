@@ -1,6 +1,8 @@
 package oracle
 
 import (
+	"time"
+
 	"faultline/sim/machine"
 	"faultline/workloads/history"
 )
@@ -21,6 +23,9 @@ import (
 // Verified at the end of a healed run: what the present owner processed is committed within Group.CommitWithin (DUPB: the uncommitted
 // window is bounded).
 //
+// Verified of who parts with a partition in order, its claim good and its requests answered, while nothing disturbs but members that come and go: it commits what it processed before anybody else may have the partition, so
+// that nothing of it comes again (DUPB). That is a member that leaves, or that joins again, of a group that commits by itself (Group.Commits).
+//
 // With at-most-once, which commits first, C<=P says that nothing is committed that the log does not hold yet.
 //
 // After an unclean election, where a topic allows it, the log gives offsets out anew: C<=P and CMONO are not judged for it from then on.
@@ -39,11 +44,14 @@ type Offsets struct {
 	seats   map[seat]*progress
 	near    [16]*progress // by partition: the seat looked up last
 	logs    map[string]*extent
+
+	partings partings
 }
 
 // NewOffsets makes the oracle. disk may be nil: then the brokers' own events say where a log starts.
 func NewOffsets(p *Promise, disk Disk) *Offsets {
-	o := &Offsets{promise: p, disk: disk, reg: newRegistry(), calm: newCalm(p), seats: map[seat]*progress{}, logs: map[string]*extent{}}
+	o := &Offsets{promise: p, disk: disk, reg: newRegistry(), calm: newCalm(p), seats: map[seat]*progress{}, logs: map[string]*extent{},
+		partings: partings{quiet: newQuiet(p), refused: map[string]time.Duration{}, heard: map[string]time.Duration{}}}
 	o.Free(p.Ruins.Registry)
 	return o
 }
@@ -56,6 +64,7 @@ func (*Offsets) Needs() history.Steps { return history.Processing | history.Hand
 
 // Observe implements [Oracle].
 func (o *Offsets) Observe(e *history.Event) {
+	o.partingSeen(e)
 	switch e.Kind {
 	case history.Processed:
 		if p := o.find(e.Group, e.Topic, e.Partition); p != nil {
@@ -68,6 +77,7 @@ func (o *Offsets) Observe(e *history.Event) {
 		if p := o.find(e.Group, e.Topic, e.Partition); p != nil {
 			p.done.addRange(p.done.base, e.Offset)
 			p.mayGoBack(e.Offset)
+			p.due = none
 		}
 	case history.Traced:
 		o.traced(e)
@@ -115,13 +125,14 @@ func (o *Offsets) traced(e *history.Event) {
 		switch p := o.seat(at); {
 		case p == nil:
 		case t.Kind == machine.ConsumerClaimed:
-			p.claimant, p.machine, p.due = t.Detail, e.Machine, none
+			p.claimant, p.machine, p.due, p.parted = t.Detail, e.Machine, none, nil
 		case p.claimant == t.Detail:
+			o.part(e, p)
 			p.claimant, p.machine, p.due = "", "", none
 		}
 	case machine.ConsumerCommitted:
 		at, ok := parseSeat(t.Subject)
-		if p := o.seat(at); ok && p != nil && p.committed < t.A && (p.back < 0 || p.committed < p.back) {
+		if p := o.seat(at); ok && p != nil && p.committed < t.A && (p.back() < 0 || p.committed < p.back()) {
 			o.Violate(e.At, CMono, "%s committed offset %d of %v and was told so, but the registry has %s", t.Detail, t.A, at, offsetText(p.committed))
 		}
 	case machine.GroupsLoaded:
@@ -129,6 +140,12 @@ func (o *Offsets) traced(e *history.Event) {
 	case machine.GroupStored:
 		if at, ok := parseSeat(t.Subject); ok && o.groups.observe(e) {
 			o.stored(e, at)
+		}
+	case machine.GroupExpired:
+		if at, ok := parseSeat(t.Subject); ok && o.groups.observe(e) {
+			if p := o.seat(at); p != nil {
+				p.committed, p.sure, p.backs, p.acks, p.expired = none, none, nil, nil, e.At
+			}
 		}
 	case machine.ZnodeCreated, machine.ZnodeSet, machine.ZnodeDeleted:
 		at, ok := parseSeatPath(t.Subject, "offsets")
@@ -141,6 +158,9 @@ func (o *Offsets) traced(e *history.Event) {
 		case ok && what == otherChange:
 			o.committed(e, at)
 		}
+		o.partingTraced(e)
+	case machine.ConsumerRebalance, machine.ConsumerLeft:
+		o.partingTraced(e)
 	default:
 		o.reg.observe(e)
 	}

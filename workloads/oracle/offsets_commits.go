@@ -67,8 +67,8 @@ func (o *Offsets) moves(e *history.Event, p *progress, v int64) {
 	loose := o.loose(at.place)
 	switch {
 	case v >= p.sure:
-	case p.back >= 0 && v >= p.back:
-		p.back, p.acks = none, nil
+	case p.goesBack(v):
+		p.acks = nil
 	case !loose:
 		o.Violate(e.At, CMono, "the committed offset of %v went back from %d to %d", at, p.sure, v)
 	}

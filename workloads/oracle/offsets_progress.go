@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"slices"
 	"time"
 
 	"faultline/workloads/history"
@@ -18,8 +19,10 @@ type progress struct {
 	committed int64          // none
 	sure      int64          // the last commit that was surely stored; none
 	acks      []acknowledged // coordinator group: commits that were acknowledged, as far as an answer may still be older
-	back      int64          // commits may go back as far as this; none
+	expired   time.Duration  // when what was committed expired last (Expiry judges that)
+	backs     []int64        // commits may go back as far as one of these: where the application went, or a log that lost its end; the latest last
 	last      commit
+	parted    *parting // what was given up last, and still is to be committed; nil: nothing
 }
 
 // find returns the progress of a promised group with claims, or nil.
@@ -41,16 +44,34 @@ func (o *Offsets) seat(at seat) *progress {
 		if g == nil || g.Loner || o.promise.Incarnations.Dead(at.topic) {
 			return nil
 		}
-		p = &progress{seat: at, group: g, due: none, committed: none, sure: none, back: none}
+		p = &progress{seat: at, group: g, due: none, committed: none, sure: none}
 		o.seats[at] = p
 	}
 	return p
 }
 
 func (p *progress) mayGoBack(to int64) {
-	if p.back < 0 || to < p.back {
-		p.back = to
+	if len(p.backs) == 64 {
+		p.backs = p.backs[1:]
 	}
+	p.backs = append(p.backs, to)
+}
+
+// back is how far commits may go back; none: not at all.
+func (p *progress) back() int64 {
+	if len(p.backs) == 0 {
+		return none
+	}
+	return slices.Min(p.backs)
+}
+
+// goesBack takes the permission that a commit uses, and those from before: the application may have gone back again while the commit was under way.
+func (p *progress) goesBack(to int64) bool {
+	i := slices.IndexFunc(p.backs, func(least int64) bool { return to >= least })
+	if i >= 0 {
+		p.backs = p.backs[i+1:]
+	}
+	return i >= 0
 }
 
 // uncommitted reports whether a commit is due that has not come yet.

@@ -42,7 +42,7 @@ func (o *Offsets) recalled(e *history.Event) {
 
 func (o *Offsets) acknowledged(e *history.Event, group, topic string, c *kmsg.OffsetCommitRequestTopicPartition) {
 	p := o.seat(seat{group, place{topic, c.Partition}})
-	if p == nil || !p.group.Coordinated {
+	if p == nil || !p.group.Coordinated || p.expired > 0 && e.Kafka.Start < p.expired {
 		return
 	}
 	if len(p.acks) > 64 { // no answer is so old
@@ -62,7 +62,7 @@ func (o *Offsets) recall(e *history.Event, at seat, offset int64) {
 			least = a
 		}
 	}
-	if offset < least.value && (p.back < 0 || offset < p.back) {
+	if offset < least.value && (p.back() < 0 || offset < p.back()) {
 		o.Violate(e.At, CMono, "%s asked for the committed offset of %v at %v and was told %s, though %d was acknowledged at %v", e.Machine, at, e.Kafka.Start, offsetText(offset), least.value, least.at)
 		p.acks = nil // told once
 	}

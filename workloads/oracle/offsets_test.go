@@ -76,6 +76,9 @@ func TestOffsetsGoBackOnlyWhenAsked(t *testing.T) {
 	silent(t, offsetsOf(), threeRead+"commit g/t/0 2; sought c1 g/t/0 1; commit g/t/0 3; commit g/t/0 1") // the commit was under way
 	fires(t, offsetsOf(), CMono, "went back from 3 to 0", threeRead+"commit g/t/0 3; sought c1 g/t/0 1; commit g/t/0 0")
 	fires(t, offsetsOf(), CMono, "went back from 3 to 2", threeRead+"commit g/t/0 3; sought c1 g/t/0 1; commit g/t/0 1; commit g/t/0 3; commit g/t/0 2")
+	// It went back again while the commit of the first time was under way; but each time only once.
+	silent(t, offsetsOf(), threeRead+"commit g/t/0 3; sought c1 g/t/0 2; sought c1 g/t/0 1; commit g/t/0 2; commit g/t/0 1")
+	fires(t, offsetsOf(), CMono, "went back from 2 to 1", threeRead+"commit g/t/0 3; sought c1 g/t/0 2; sought c1 g/t/0 1; commit g/t/0 2; commit g/t/0 1; commit g/t/0 2; commit g/t/0 1")
 	// A seek ahead leaves out what lies between.
 	silent(t, offsetsOf(), threeRead+"sought c1 g/t/0 9; commit g/t/0 9")
 	fires(t, offsetsOf(), CommitP, "but offset 9", threeRead+"sought c1 g/t/0 9; commit g/t/0 10")

@@ -33,6 +33,9 @@ type Promise struct {
 	// Late is how old a record may be when a group has processed it, from Sent to Processed. 0: not judged.
 	Late time.Duration
 
+	// OffsetsRetention is how long what a coordinator group committed stays after its last member went, and OffsetsCheck how often its coordinator looks. 0: not judged.
+	OffsetsRetention, OffsetsCheck time.Duration
+
 	// ReplicaLag is how long a replica may lag before it is not in sync any more. 0: not known.
 	ReplicaLag time.Duration
 	// Small: the machines' disks may get full without any fault.
@@ -96,6 +99,10 @@ type Group struct {
 	RebalanceWithin time.Duration
 	Old             bool          // its members know no member ids before they are members
 	SessionTimeout  time.Duration // of its members
+	// Commits: its members commit by themselves what they processed, one record after the other, and for the last time when they part with a partition.
+	Commits bool
+	// MaxPoll is how long an application may work on one record and have its member stay in a coordinator group. 0: not judged.
+	MaxPoll time.Duration
 	// Loner: no membership, claims or commits (the low-level consumer); only what it processes is judged.
 	Loner bool
 }

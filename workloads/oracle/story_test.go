@@ -24,7 +24,7 @@ import (
 //	sent 0/0 t                           by producer p on machine p (source 0), p1 on p1 (source 1), ...
 //	acked 0/0 t/0 41                     also: failed 0/0, unknown 0/0, and why
 //	processed c1 g/t/0 41 0/0            by consumer c1 on machine c1; a last word "bad" changes the hash
-//	sought c1 g/t/0 41
+//	sought c1 g/t/0 41; suspended c1 g/t/0; continued c1 g/t/0
 //	b1 log.visible t/0 - 42              a trace event of machine b1: kind, subject, detail (- for none, _ for a space), A, B, C
 //	b1#2 broker.up - - 1                 of its second incarnation
 //	crash b1, power b1, wipe b1, start b1, pause b1, resume b1, exit b1 reason
@@ -221,6 +221,13 @@ func (s *story) event(w []string) {
 	case "sought":
 		g, t, p := seat(w[2])
 		r.Sought(s.who(w[1]), g, w[1], t, p, s.num(w[3]))
+	case "suspended", "continued":
+		g, t, p := seat(w[2])
+		if w[0] == "suspended" {
+			r.Suspended(s.who(w[1]), g, w[1], t, p)
+		} else {
+			r.Continued(s.who(w[1]), g, w[1], t, p)
+		}
 	case "handed", "claimed", "released", "committed", "reset":
 		s.trace(s.who(w[1]), s.kind("consumer."+w[0]), w[2], w[1], w[3:]...)
 	case "commit":

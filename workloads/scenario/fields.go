@@ -75,6 +75,10 @@ type Brokers struct {
 	OffsetsReplicas quantity.Counts `yaml:"offsets_replicas" default:"3" min:"1" max:"16"`
 	// A segment of that topic is closed and the next one begun at this size; then it can be compacted.
 	OffsetsSegmentBytes quantity.Sizes `yaml:"offsets_segment_bytes" default:"1MiB" min:"1KiB"`
+	// What a coordinator group committed stays so long after its last member went, or after the commit, if that was later.
+	OffsetsRetention quantity.Durations `yaml:"offsets_retention" default:"168h" min:"10ms"`
+	// How often a coordinator looks for offsets that were not used for so long.
+	OffsetsCheck quantity.Durations `yaml:"offsets_check" default:"10m" min:"10ms"`
 	// Whether log bytes go to consumers straight from files, or through the broker's memory.
 	ZeroCopy quantity.Choice `yaml:"zero_copy" default:"yes" oneof:"yes|no"`
 	// How long the first rebalance of an empty coordinator group waits for more members.
@@ -222,6 +226,14 @@ type Group struct {
 	Stall quantity.Durations `yaml:"stall" default:"5s" min:"1ms" max:"10m" each:"true"`
 	// Share of the records at which the application stalls.
 	StallChance quantity.Percents `yaml:"stall_chance" default:"0%" min:"0%" max:"100%"`
+	// How long the application pauses a partition when it does; drawn per pause. Until it resumes it nothing of the partition is handed over.
+	Hold quantity.Durations `yaml:"hold" default:"1s" min:"1ms" max:"10m" each:"true"`
+	// Share of the records after which the application pauses their partition.
+	HoldChance quantity.Percents `yaml:"hold_chance" default:"0%" min:"0%" max:"100%"`
+	// How far back in time from a record the application goes when it does; drawn each time. With a negative one it only asks what the first record after that time is.
+	Rewind quantity.Durations `yaml:"rewind" default:"1s" min:"-1h" max:"1h" each:"true"`
+	// Share of the records after which the application goes back, while the load lasts. Records that are worked on by several workers have none.
+	RewindChance quantity.Percents `yaml:"rewind_chance" default:"0%" min:"0%" max:"100%"`
 	// Largest answer to one fetch.
 	FetchBytes quantity.Sizes `yaml:"fetch_bytes" default:"256KiB" min:"1KiB"`
 	// A fetch waits until so many bytes are there.

@@ -37,6 +37,9 @@ func (r *run) promise() *oracle.Promise {
 		}
 		p.SessionTimeout = max(p.SessionTimeout, n.session)
 	}
+	if !r.clocksGoApart() {
+		p.OffsetsRetention, p.OffsetsCheck = t.Brokers.OffsetsRetention.V().D(), t.Brokers.OffsetsCheck.V().D()
+	}
 	p.ReplicaLag = t.Brokers.ReplicaLag.V().D()
 	p.SessionSlack = 2*t.Coordinators.Tick.V().D() + time.Second + time.Duration(lateFlushes(t.Coordinators.Count.V() != "1"))*r.sc.Disk.Flush.V().D()
 	for _, m := range r.sc.Machines(r.seed) {
@@ -53,6 +56,11 @@ func (r *run) promise() *oracle.Promise {
 			if o.Old {
 				o.RebalanceWithin = o.SessionTimeout
 			}
+		}
+		inTurn := g.Workers.V() == 1
+		o.Commits = g.Commit.V() == "auto" && g.Delivery.V() == "at-least-once" && inTurn
+		if o.Coordinated && !o.Static && inTurn {
+			o.MaxPoll = g.MaxPollInterval.V().D()
 		}
 		if g.Delivery.V() == "at-most-once" {
 			o.Delivery = oracle.AtMostOnce
@@ -90,6 +98,12 @@ func (r *run) promise() *oracle.Promise {
 	return p
 }
 
+// clocksGoApart tells whether the brokers' wall clocks need not agree, or jump.
+func (r *run) clocksGoApart() bool {
+	apart := r.sc.Topology.Brokers.ClockOffset
+	return apart.Min != apart.Max || slices.ContainsFunc(r.sc.Faults, func(f faults.Fault) bool { return f.Kind == faults.ClockJump || f.Kind == faults.ClockDrift })
+}
+
 // empanel lets the oracles watch.
 func (r *run) empanel() {
 	p := r.promise()
@@ -104,7 +118,7 @@ func (r *run) empanel() {
 	retention := oracle.NewRetention(disks)
 	retention.Within = 2*r.sc.Topology.Brokers.RetentionInterval.V().D() + 2*time.Second
 	r.linear = linear.New(p)
-	r.jury = append(r.jury, oracle.NewRecoveries(disks), retention, oracle.NewUnflushed(disks), r.linear)
+	r.jury = append(r.jury, oracle.NewRecoveries(disks), retention, oracle.NewUnflushed(disks), oracle.NewTimes(disks), r.linear)
 	var c *oracle.Cluster
 	if slices.ContainsFunc(p.Topics, func(t oracle.Topic) bool { return t.Replicas > 1 }) {
 		c = oracle.NewCluster(p)

@@ -212,6 +212,7 @@ func (r *run) consume(p *running, c *scenario.Group) error {
 
 // process works through one stream until the group is closed, with several workers if the group has some. Now and then the application stalls.
 func (r *run) process(p *running, c *scenario.Group, g *consumer.Group, s *consumer.Stream, stalls *rand.Rand) error {
+	whims := newWhims(r, p, c, g, s)
 	chance := c.StallChance.V()
 	rng := p.Rand("trial/process")
 	w := newWorkers(p, int(c.Workers.V()))
@@ -223,6 +224,9 @@ func (r *run) process(p *running, c *scenario.Group, g *consumer.Group, s *consu
 		}
 		if err != nil {
 			return fmt.Errorf("read %s: %w", s.Topic(), err)
+		}
+		if whims.goBack(&m) {
+			continue
 		}
 		id := history.ID(^uint64(0))
 		for h := range m.Headers {
