@@ -16,7 +16,7 @@ func (c *Coordinator) Sync(now Time, ref Ref, r *kmsg.SyncGroupRequest) {
 	}
 	g := c.find(r.Group)
 	if code == 0 {
-		code = g.mayToSync(r)
+		code = g.mayToSync(now, r)
 	}
 	if code != 0 {
 		c.refuseSync(w, code)
@@ -37,7 +37,7 @@ func (c *Coordinator) Sync(now Time, ref Ref, r *kmsg.SyncGroupRequest) {
 	}
 }
 
-func (g *group) mayToSync(r *kmsg.SyncGroupRequest) int16 {
+func (g *group) mayToSync(now Time, r *kmsg.SyncGroupRequest) int16 {
 	switch {
 	case g == nil:
 		return codeUnknownMember
@@ -55,6 +55,7 @@ func (g *group) mayToSync(r *kmsg.SyncGroupRequest) int16 {
 	case g.state == Empty:
 		return codeUnknownMember
 	case g.state == PreparingRebalance:
+		g.alive(now, g.byID[r.MemberID]) // it is to join again, and has the time of a session for that, as after a heartbeat
 		return codeRebalancing
 	}
 	return 0

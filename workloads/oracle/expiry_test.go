@@ -28,6 +28,10 @@ func TestOffsetsOfAGroupWithoutMembersExpire(t *testing.T) {
 		committedAndGone + "+30s; crash b1; +2m; b2 group.loaded __consumer_offsets/0 - 1 0 1; b2 group.stored g/t/0 - 5 -1 1; b2 group.changed g Empty 2 0 1; +1s; b2 group.came g m2 2 0 1; b2 group.changed g PreparingRebalance 2 1 1",
 		// It stood still.
 		committedAndGone + "+59s; pause b1; +1m; resume b1;" + anotherComes,
+		// Somebody came, and the coordinator was lost before there was a generation: the next one knows of nobody who came.
+		committedAndGone + "+30s;" + anotherComes + "+20s; crash b1; b2 group.loaded __consumer_offsets/0 - 1 0 1; b2 group.stored g/t/0 - 5 -1 1; b2 group.changed g Empty 2 0 1; +11s; b2 group.expired g/t/0 - 5 2 1",
+		// The next coordinator finds what was committed in a topic that is deleted, and drops it.
+		committedAndGone + "coord znode.deleted /brokers/topics/t; crash b1; b2 group.loaded __consumer_offsets/0 - 1 0 1; b2 group.stored g/t/0 - 5 -1 1; b2 group.changed g Empty 2 0 1; +1h; b2 group.came g m2 2 0 1; b2 group.changed g PreparingRebalance 2 1 1",
 		// The topic was deleted, and what was committed in it went with it.
 		committedAndGone + "coord znode.deleted /brokers/topics/t; +1h;" + anotherComes,
 	} {

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"strings"
 	"time"
 
 	"faultline/sim/machine"
@@ -42,7 +43,8 @@ type Offsets struct {
 	groups  coordinators
 	calm    *calm
 	seats   map[seat]*progress
-	near    [16]*progress // by partition: the seat looked up last
+	near    [16]*progress        // by partition: the seat looked up last
+	byName  map[string]*progress // by "g/t/p"; nil: none is looked at
 	logs    map[string]*extent
 
 	partings partings
@@ -50,7 +52,7 @@ type Offsets struct {
 
 // NewOffsets makes the oracle. disk may be nil: then the brokers' own events say where a log starts.
 func NewOffsets(p *Promise, disk Disk) *Offsets {
-	o := &Offsets{promise: p, disk: disk, reg: newRegistry(), calm: newCalm(p), seats: map[seat]*progress{}, logs: map[string]*extent{},
+	o := &Offsets{promise: p, disk: disk, reg: newRegistry(), calm: newCalm(p), seats: map[seat]*progress{}, logs: map[string]*extent{}, byName: map[string]*progress{},
 		partings: partings{quiet: newQuiet(p), refused: map[string]time.Duration{}, heard: map[string]time.Duration{}}}
 	o.Free(p.Ruins.Registry)
 	return o
@@ -69,7 +71,7 @@ func (o *Offsets) Observe(e *history.Event) {
 	case history.Processed:
 		if p := o.find(e.Group, e.Topic, e.Partition); p != nil {
 			p.done.add(e.Offset)
-			if e.Consumer == p.claimant && e.Offset >= p.due {
+			if e.Consumer == p.claimant && p.worked(e.Offset) && e.Offset >= p.due {
 				p.due, p.moved = e.Offset+1, e.At
 			}
 		}
@@ -105,6 +107,7 @@ func (o *Offsets) Observe(e *history.Event) {
 			for _, p := range o.seats {
 				if p.machine == e.Machine {
 					p.claimant, p.machine, p.due = "", "", none
+					p.works, p.belated = nil, nil
 				}
 			}
 		}
@@ -116,6 +119,15 @@ func (o *Offsets) traced(e *history.Event) {
 	t := &e.Trace
 	switch t.Kind {
 	case machine.ConsumerHanded:
+		p, known := o.byName[t.Subject]
+		if !known {
+			at, _ := parseSeat(t.Subject)
+			p = o.seat(at)
+			o.byName[strings.Clone(t.Subject)] = p
+		}
+		if p != nil && p.claimant == t.Detail {
+			p.works = append(p.works, t.A)
+		}
 	case machine.LogAppended, machine.LogOpened, machine.LogDeleted, machine.LogTruncated:
 		o.logged(e)
 	case machine.ConsumerReset:
@@ -126,6 +138,7 @@ func (o *Offsets) traced(e *history.Event) {
 		case p == nil:
 		case t.Kind == machine.ConsumerClaimed:
 			p.claimant, p.machine, p.due, p.parted = t.Detail, e.Machine, none, nil
+			p.belated, p.works = append(p.belated, p.works...), p.works[:0]
 		case p.claimant == t.Detail:
 			o.part(e, p)
 			p.claimant, p.machine, p.due = "", "", none

@@ -15,6 +15,8 @@ type progress struct {
 	claimant  string         // the consumer whose claim is the latest; empty when it gave it up or is gone
 	machine   string         // and where it runs
 	due       int64          // it processed everything below since it claimed, and should commit that; none
+	works     []int64        // what it was handed by this claim, and works on
+	belated   []int64        // likewise, by claims before
 	moved     time.Duration  // since when
 	committed int64          // none
 	sure      int64          // the last commit that was surely stored; none
@@ -48,6 +50,18 @@ func (o *Offsets) seat(at seat) *progress {
 		o.seats[at] = p
 	}
 	return p
+}
+
+// worked notes that a record was processed, and reports whether that counts for the present claim. What was handed over by one before does not: it is handed over again.
+func (p *progress) worked(offset int64) bool {
+	if i := slices.Index(p.belated, offset); i >= 0 {
+		p.belated = slices.Delete(p.belated, i, i+1)
+		return false
+	}
+	if i := slices.Index(p.works, offset); i >= 0 {
+		p.works = slices.Delete(p.works, i, i+1)
+	}
+	return true
 }
 
 func (p *progress) mayGoBack(to int64) {
