@@ -71,7 +71,7 @@ func (o *Offsets) Observe(e *history.Event) {
 	case history.Processed:
 		if p := o.find(e.Group, e.Topic, e.Partition); p != nil {
 			p.done.add(e.Offset)
-			if e.Consumer == p.claimant && p.worked(e.Offset) && e.Offset >= p.due {
+			if p.worked(e.Offset) && e.Consumer == p.claimant && e.Offset >= p.due {
 				p.due, p.moved = e.Offset+1, e.At
 			}
 		}
