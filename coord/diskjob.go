@@ -70,7 +70,7 @@ func (s *Server) doJobs(jobs []*job) error {
 		if err := s.makeDurable(); err != nil {
 			return err
 		}
-		s.m.Work(machine.Work{Stored: int64(len(j.content)), Summed: int64(len(j.content))})
+		s.m.Work(machine.Work{Stored: int64(len(j.content)), Flushed: int64(len(j.content)), Summed: int64(len(j.content))})
 		if j.install != nil {
 			if err := saveSnapshot(s.m, s.cfg.DataDir, j.number, j.content); err != nil {
 				return err
@@ -104,7 +104,8 @@ func (s *Server) makeDurable() error {
 	if s.store.unsynced > 1 {
 		s.m.Mark("mark/coord/group-commit")
 	}
-	s.m.Work(machine.Work{Summed: int64(s.store.pending()), Syscalls: 2})
+	bytes := int64(s.store.pending())
+	s.m.Work(machine.Work{Stored: bytes, Flushed: bytes, Summed: bytes, Syscalls: 2})
 	err := s.store.commit()
 	if err != nil {
 		s.m.Mark("mark/coord/log-failed")

@@ -182,7 +182,7 @@ func (l *Log) settle(segments []*segment, size int64) (indexes, err error) {
 		if i < last {
 			length = s.size
 		}
-		if err := s.sync(length); err != nil {
+		if err := l.sync(s, length); err != nil {
 			return nil, err
 		}
 		names = names || s.fresh
@@ -216,11 +216,12 @@ func (l *Log) settle(segments []*segment, size int64) (indexes, err error) {
 	return indexes, nil
 }
 
-// sync makes the file's first size bytes durable unless they are. Call with flushing.
-func (s *segment) sync(size int64) error {
+// sync makes the first size bytes of a segment durable unless they are. Call with flushing.
+func (l *Log) sync(s *segment, size int64) error {
 	if s.synced >= size && !s.fresh {
 		return nil
 	}
+	l.m.Work(machine.Work{Flushed: size - s.synced, Syscalls: 1})
 	if err := s.file.Sync(); err != nil {
 		return err
 	}

@@ -128,6 +128,7 @@ type Work struct {
 	Copied   int64 // bytes moved by the CPU from memory to memory
 	Moved    int64 // bytes written to a connection, or read from one
 	Stored   int64 // bytes written to files
+	Flushed  int64 // bytes that a sync of their file takes from memory to the disk
 	Summed   int64 // bytes checksummed
 	Syscalls int   // system calls
 	Packed   int64 // bytes compressed

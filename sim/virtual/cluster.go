@@ -67,7 +67,7 @@ func (c *Cluster) panicked(t *sim.Task, err error) {
 
 // Add puts a computer on the network, with power and without a process.
 func (c *Cluster) Add(name string) *Computer {
-	m := &Computer{cluster: c, name: name, disk: disk.New(name, c.cfg.Disk), cores: newCores(c.cfg.CPU.Cores)}
+	m := &Computer{cluster: c, name: name, disk: disk.New(name, c.cfg.Disk), cores: newCores(&c.cfg.CPU, c.World.Stream("virtual/interrupts", name))}
 	m.host = c.Net.AddHost(name, &m.clock)
 	c.computers = append(c.computers, m)
 	return m

@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"faultline/sim"
@@ -20,10 +21,19 @@ type CPU struct {
 	Copy    int64         // bytes copied per second
 	Move    int64         // bytes written to a connection, or read from one, per second
 	Store   int64         // bytes written to files per second
+	Flush   int64         // bytes per second that a sync takes to the disk, by what it has the processor do
 	Sum     int64         // bytes checksummed per second
 	Pack    [5]int64      // bytes compressed per second, by codec
 	Inflate [5]int64      // bytes per second that decompression brings forth
 	Queue   QueueCosts
+
+	Interrupts Interrupts
+}
+
+// Interrupts are what else has a core while a task works: the ticks of an operating system and of the hypervisor below it. All costs are with them: they change no mean, but how evenly the work gets on. Without either figure there are none.
+type Interrupts struct {
+	Every time.Duration // work between one and the next, on average; how much is drawn, exponentially
+	Takes time.Duration // how long each holds the work up
 }
 
 // QueueCosts are what each step of machine.QueueWork costs.
@@ -38,7 +48,7 @@ func (c *QueueCosts) cost(q *machine.QueueWork) time.Duration {
 func (c *CPU) cost(w machine.Work) time.Duration {
 	d := time.Duration(w.Requests)*c.Request + time.Duration(w.Served)*c.Serve + time.Duration(w.Sent)*c.Send + time.Duration(w.Records)*c.Record + time.Duration(w.Received)*c.Receive + time.Duration(w.Batches)*c.Batch + time.Duration(w.Syscalls)*c.Syscall
 	d += c.Queue.cost(&w.Queue)
-	d += through(w.Copied, c.Copy) + through(w.Moved, c.Move) + through(w.Stored, c.Store) + through(w.Summed, c.Sum)
+	d += through(w.Copied, c.Copy) + through(w.Moved, c.Move) + through(w.Stored, c.Store) + through(w.Flushed, c.Flush) + through(w.Summed, c.Sum)
 	return d + through(w.Packed, c.Pack[w.Codec]) + through(w.Inflated, c.Inflate[w.Codec])
 }
 
@@ -55,17 +65,45 @@ type cores struct {
 	free []time.Duration // when each core is done with what it has
 	slow float64         // how many times slower than normal
 
+	interrupts Interrupts
+	rng        *rand.Rand
+	next       time.Duration // work until the next interrupt
+
 	watched sim.Window
 	works   time.Duration // how long they are busy within, together
 	longest time.Duration // how long the task worked within that worked longest
 	hardest string        // its name
 }
 
-func newCores(n int) cores {
+func newCores(c *CPU, rng *rand.Rand) cores {
+	n := c.Cores
 	if n <= 0 {
 		n = 4
 	}
-	return cores{free: make([]time.Duration, n), slow: 1}
+	k := cores{free: make([]time.Duration, n), slow: 1}
+	if i := c.Interrupts; i.Every > 0 && i.Takes > 0 {
+		k.interrupts, k.rng = i, rng
+		k.next = k.undisturbed()
+	}
+	return k
+}
+
+// undisturbed draws how much work there is between two interrupts.
+func (c *cores) undisturbed() time.Duration {
+	return time.Duration(c.rng.ExpFloat64() * float64(c.interrupts.Every))
+}
+
+// interrupted is how long work takes, which takes d on average, with the interrupts that fall into it.
+func (c *cores) interrupted(d time.Duration) time.Duration {
+	i := &c.interrupts
+	if i.Takes == 0 {
+		return d
+	}
+	d = time.Duration(float64(d) * float64(i.Every) / float64(i.Every+i.Takes))
+	for c.next -= d; c.next <= 0; c.next += c.undisturbed() {
+		d += i.Takes
+	}
+	return d
 }
 
 // occupy gives a task's work to the core that is free first and returns when it is done.
@@ -79,6 +117,7 @@ func (c *cores) occupy(t *sim.Task, now, d time.Duration) time.Duration {
 	if c.slow != 1 {
 		d = time.Duration(float64(d) * c.slow)
 	}
+	d = c.interrupted(d)
 	begin := max(now, c.free[first])
 	done := begin + d
 	c.free[first] = done

@@ -254,9 +254,10 @@ func (j *journal) sync() {
 			}
 			continue
 		}
-		target, head := j.written, j.head
+		target, bytes, head := j.written, j.written-j.synced, j.head
 		j.since = j.m.Uptime()
 		j.mu.Unlock()
+		j.m.Work(machine.Work{Flushed: bytes})
 		if err := j.makeDurable(head); err != nil {
 			j.m.Exit(fmt.Errorf("queue: journal: %w", err))
 		}

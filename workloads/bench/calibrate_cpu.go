@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"faultline/broker/record"
 	"faultline/consumer"
@@ -32,6 +33,7 @@ const (
 	gaugeBlock   = 64 << 10
 	gaugeBytes   = 64 << 20
 	storeBytes   = 32 << 20
+	flushBytes   = 4 << 20
 	gaugeRecords = 500
 )
 
@@ -152,18 +154,28 @@ func (p *processor) open(dir string) (err error) {
 	return err
 }
 
-// store writes 64 KiB and again to the end of a file, as a log does, and returns what each takes in nanoseconds.
-func (p *processor) store() (float64, error) {
+// store writes to the end of a file, again and again so many bytes, as a log does, and returns what each write takes in nanoseconds.
+func (p *processor) store(total, bytes int) (float64, error) {
 	if err := p.file.Truncate(0); err != nil {
 		return 0, err
 	}
 	begin := cpuTime()
-	for at := int64(0); at < storeBytes; at += gaugeBlock {
-		if _, err := p.file.WriteAt(p.next(p.from), at); err != nil {
+	for at := 0; at < total; at += bytes {
+		if _, err := p.file.WriteAt(p.next(p.from)[:bytes], int64(at)); err != nil {
 			return 0, err
 		}
 	}
-	return float64(cpuTime()-begin) / (storeBytes / gaugeBlock), nil
+	return float64(cpuTime()-begin) / float64(total/bytes), nil
+}
+
+// flush syncs a file to which pages were written one by one, and returns how many bytes a second of CPU time that is.
+func (p *processor) flush() (float64, error) {
+	if _, err := p.store(flushBytes, pageBytes); err != nil {
+		return 0, err
+	}
+	begin := cpuTime()
+	err := p.file.Sync()
+	return flushBytes / (cpuTime() - begin).Seconds(), err
 }
 
 func (p *processor) close() {
@@ -173,6 +185,28 @@ func (p *processor) close() {
 	if p.file != nil {
 		p.file.Close()
 	}
+}
+
+// interrupts finds how much work there is between two interrupts, and how long they take, in nanoseconds: a write and a read of a connection are timed one by one, and those that take more than twice as long as most were interrupted.
+func (p *processor) interrupts() (every, takes float64, err error) {
+	all := make([]float64, 0, 1<<14)
+	for until := time.Now().Add(calibrateSlice); time.Now().Before(until); {
+		begin := time.Now()
+		if err := p.pass(); err != nil {
+			return 0, 0, err
+		}
+		all = append(all, float64(time.Since(begin)))
+	}
+	usual := middle(all)
+	work, lost, times := 0.0, 0.0, 0.0
+	for _, ns := range all {
+		if ns > 2*usual {
+			lost, times, ns = lost+ns-usual, times+1, usual
+		}
+		work += ns
+	}
+	times = max(times, 1) // where nothing interrupts, next to nothing does
+	return work / times, max(1, lost/times), nil
 }
 
 // measure is a round. It runs where clients do.
@@ -196,9 +230,10 @@ func (p *processor) measure() error {
 			return 2 * gaugeBlock * 1e9 / (ns - 2*k.spent["cpu.syscall"])
 		}),
 		k.take("cpu.store", "64 KiB at a time to the end of a file, without system calls", perSecond, func() (float64, error) {
-			ns, err := p.store()
+			ns, err := p.store(storeBytes, gaugeBlock)
 			return gaugeBlock * 1e9 / (ns - k.spent["cpu.syscall"]), err
 		}),
+		k.take("cpu.flush", fmt.Sprintf("fsync of %d MiB that were written a page at a time", flushBytes>>20), perSecond, p.flush),
 		each("cpu.sum", "CRC-32C of 64 KiB at a time", perSecond, p.checksum, speed(gaugeBlock)),
 		each("cpu.record", "a server's check of a batch of 500, without its checksum", nanoseconds, p.check, func(ns float64) float64 { return (ns - summed(p.whole)) / gaugeRecords }),
 		k.take("cpu.batch", "a consumer's two walks over 500 batches of one record, less those over one batch of 500, each without its checksums", nanoseconds, func() (float64, error) {
@@ -212,6 +247,12 @@ func (p *processor) measure() error {
 	); err != nil {
 		return err
 	}
+	every, takes, err := p.interrupts()
+	if err != nil {
+		return fmt.Errorf("cpu.interrupt: %w", err)
+	}
+	k.note("cpu.interrupt.every", "work between two times that a write and a read of 200 bytes takes more than twice as long as usual", nanoseconds, every)
+	k.note("cpu.interrupt.takes", "how much longer it takes then", nanoseconds, takes)
 	codecs, err := codecGauges()
 	if err != nil {
 		return err

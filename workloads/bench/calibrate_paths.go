@@ -96,6 +96,7 @@ func (u *usage) add(w machine.Work) {
 	t.Copied += w.Copied
 	t.Moved += w.Moved
 	t.Stored += w.Stored
+	t.Flushed += w.Flushed
 	t.Summed += w.Summed
 	t.Queue = t.Queue.Plus(w.Queue)
 }
@@ -107,7 +108,7 @@ func (k *Calibration) rest(u *usage) float64 {
 	for _, b := range []struct {
 		bytes int64
 		path  string
-	}{{w.Copied, "cpu.copy"}, {w.Moved, "cpu.move"}, {w.Stored, "cpu.store"}, {w.Summed, "cpu.sum"}} {
+	}{{w.Copied, "cpu.copy"}, {w.Moved, "cpu.move"}, {w.Stored, "cpu.store"}, {w.Flushed, "cpu.flush"}, {w.Summed, "cpu.sum"}} {
 		left -= float64(b.bytes) * 1e9 / k.spent[b.path]
 	}
 	return left

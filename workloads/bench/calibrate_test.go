@@ -27,16 +27,16 @@ func TestCalibrationRunsSmallAndLargeBatches(t *testing.T) {
 
 // What clients and servers cost is found again in runs that are made of it, whatever batches, copies, checksums and system calls were in it.
 func TestPathCostsAreSolvedFor(t *testing.T) {
-	k := &Calibration{spent: map[string]float64{"cpu.syscall": 2000, "cpu.copy": 10e9, "cpu.move": 20e9, "cpu.store": 2e9, "cpu.sum": 8e9, "cpu.batch": 80, "cpu.record": 20}}
+	k := &Calibration{spent: map[string]float64{"cpu.syscall": 2000, "cpu.copy": 10e9, "cpu.move": 20e9, "cpu.store": 2e9, "cpu.flush": 4e9, "cpu.sum": 8e9, "cpu.batch": 80, "cpu.record": 20}}
 	run := func(w machine.Work) *usage {
-		ns := 3000*w.Requests + 9000*w.Served + 300*w.Sent + 20*w.Records + 250*w.Received + 2000*w.Syscalls + int(w.Copied)/10 + int(w.Moved)/20 + int(w.Stored)/2 + int(w.Summed)/8 + 80*w.Batches
+		ns := 3000*w.Requests + 9000*w.Served + 300*w.Sent + 20*w.Records + 250*w.Received + 2000*w.Syscalls + int(w.Copied)/10 + int(w.Moved)/20 + int(w.Stored)/2 + int(w.Flushed)/4 + int(w.Summed)/8 + 80*w.Batches
 		return &usage{work: w, cpu: time.Duration(ns)}
 	}
 	request, send := k.producerCosts(
 		run(machine.Work{Requests: 30_000, Sent: 10_000, Syscalls: 20_000, Copied: 2_000_000, Moved: 3_000_000, Summed: 2_400_000}),
 		run(machine.Work{Requests: 6_000, Sent: 1_000_000, Syscalls: 4_000, Copied: 400_000_000, Summed: 200_000_000}))
 	receive := k.consumerCost(request, run(machine.Work{Requests: 800, Received: 1_000_000, Batches: 2_000, Syscalls: 800, Copied: 400_000_000, Summed: 200_000_000}))
-	serve := k.serverCost(run(machine.Work{Served: 10_000, Records: 10_000, Syscalls: 25_000, Moved: 3_000_000, Stored: 2_400_000, Summed: 2_400_000}))
+	serve := k.serverCost(run(machine.Work{Served: 10_000, Records: 10_000, Syscalls: 25_000, Moved: 3_000_000, Stored: 2_400_000, Flushed: 2_000_000, Summed: 2_400_000}))
 	require.InDelta(t, 9000, serve, 0.1)
 	require.InDelta(t, 3000, request, 0.1)
 	require.InDelta(t, 300, send, 0.1)

@@ -70,8 +70,8 @@ drive it, one setting that is swept, and the curves and pictures that come of it
 
 A setting is named by its path in the file, with the numbers of entries in lists: ` + "`topology.producers.0.batch_records`" + `. A series is the sweep with other settings, each ` + "`PATH=VALUE`" + `.
 
-**The cost model.** On simulated hardware everything costs time where it happens: a request, a record, a byte copied, moved through a connection, stored, checksummed or compressed, and a system call occupy one core of the
-machine; reads and writes go through a page cache to a disk with a bandwidth, a seek time and a flush time; packets queue at the network cards of both ends. Nothing else does: no garbage
+**The cost model.** On simulated hardware everything costs time where it happens: a request, a record, a byte copied, moved through a connection, stored, flushed, checksummed or compressed, and a system call occupy one core of the
+machine, which an operating system's and a hypervisor's ticks may interrupt (` + "`cpu.interrupt`" + `; costs are with them, on average); reads and writes go through a page cache to a disk with a bandwidth, a seek time and a flush time; packets queue at the network cards of both ends. Nothing else does: no garbage
 collection, no scheduling by an operating system, no contention of caches. Log bytes that go from file to socket are not copied, unless ` + "`topology.brokers.zero_copy`" + ` is "no".
 What the hardware costs is a profile (` + "`workloads/bench/profiles`" + `), each figure with its source.
 
