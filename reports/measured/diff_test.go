@@ -117,6 +117,15 @@ func TestTableSaysWhereNothingCame(t *testing.T) {
 	require.NoError(t, r.WriteTable(&out))
 	require.Contains(t, out.String(), "note: faultline at b sent and received nothing")
 	require.NotContains(t, out.String(), "faultline at a")
+	require.Contains(t, out.String(), "(measure, of load)")
+
+	r = runOf(Real, "sent", []float64{100})
+	out.Reset()
+	require.NoError(t, r.WriteTable(&out))
+	require.NotContains(t, out.String(), "note", "nobody reads")
+	r.Series[0].Reads = true
+	require.NoError(t, r.WriteTable(&out))
+	require.Contains(t, out.String(), "note: faultline at a received nothing in the measured time; a longer one (real_measure, of load)")
 }
 
 func TestDocumentOfOthersIsChecked(t *testing.T) {

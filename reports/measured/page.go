@@ -239,14 +239,29 @@ func (r *Run) WriteTable(w io.Writer) error {
 	}
 	for i := range r.Series {
 		for k := range r.Series[i].Points {
-			if p := &r.Series[i].Points[k]; p.silent("sent") && p.silent("received") {
-				if _, err := fmt.Fprintf(w, "note: %s at %s sent and received nothing in the measured time; a longer one (measure, of load), or less load, may tell more\n", r.Series[i].Name, p.Value); err != nil {
-					return err
-				}
+			p, nothing := &r.Series[i].Points[k], ""
+			switch silent := p.silent("received"); {
+			case silent && p.silent("sent"):
+				nothing = "sent and received nothing"
+			case silent && r.Series[i].Reads:
+				nothing = "received nothing"
+			default:
+				continue
+			}
+			if _, err := fmt.Fprintf(w, "note: %s at %s %s in the measured time; a longer one (%s, of load), or less load, may tell more\n", r.Series[i].Name, p.Value, nothing, measureSetting(r.Arm)); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
+}
+
+// measureSetting is the field of a suite's load that says how long an arm measures.
+func measureSetting(arm string) string {
+	if arm == Real {
+		return "real_measure"
+	}
+	return "measure"
 }
 
 func percent(share float64) string { return fmt.Sprintf("%+.1f %%", share*100) }

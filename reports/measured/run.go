@@ -73,6 +73,7 @@ type Series struct {
 	Name      string  `json:"name"`
 	System    string  `json:"system"`
 	Guarantee string  `json:"guarantee,omitempty"`
+	Reads     bool    `json:"reads,omitempty"` // it has consumers
 	Points    []Point `json:"points"`
 }
 
@@ -141,7 +142,8 @@ func New(o *bench.Outcome, from Origin) *Run {
 	}
 	for i := range o.Curves {
 		c := &o.Curves[i]
-		series := Series{Name: c.Name, System: c.System, Guarantee: c.Guarantee, Points: []Point{}}
+		cell, err := s.Cell(&s.Series[i], s.Sweep.Values[0])
+		series := Series{Reads: err == nil && len(cell.Scenario.Topology.Groups) > 0, Name: c.Name, System: c.System, Guarantee: c.Guarantee, Points: []Point{}}
 		if u, err := url.Parse(c.System); err == nil && u.Host != "" { // a system elsewhere is an address, which may have a password
 			series.System = u.Redacted()
 		}
