@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	broker "faultline/broker/client"
 )
@@ -39,23 +38,8 @@ func (g *Group) OffsetForTime(topic string, partition int32, ts int64) (offset, 
 		return fail(err)
 	}
 	defer conn.Close()
-	req := kmsg.NewPtrListOffsetsRequest()
-	req.ReplicaID = -1
-	req.Topics = []kmsg.ListOffsetsRequestTopic{kmsg.NewListOffsetsRequestTopic()}
-	p := kmsg.NewListOffsetsRequestTopicPartition()
-	p.Partition, p.Timestamp, p.CurrentLeaderEpoch = partition, ts, epoch
-	req.Topics[0].Topic, req.Topics[0].Partitions = topic, append(req.Topics[0].Partitions, p)
-	resp, err := conn.Request(req)
-	if err != nil {
+	if offset, timestamp, err = conn.Offset(topic, partition, epoch, ts); err != nil {
 		return fail(err)
 	}
-	answer, ok := resp.(*kmsg.ListOffsetsResponse)
-	if !ok || len(answer.Topics) != 1 || len(answer.Topics[0].Partitions) != 1 {
-		return fail(errRefused)
-	}
-	at := &answer.Topics[0].Partitions[0]
-	if err := kerr.ErrorForCode(at.ErrorCode); err != nil {
-		return fail(err)
-	}
-	return at.Offset, at.Timestamp, nil
+	return offset, timestamp, nil
 }

@@ -127,33 +127,14 @@ func (c *Cluster) Offset(topic string, partition int32, ts int64) (offset, times
 	if err != nil {
 		return fail(err)
 	}
-	req := kmsg.NewPtrListOffsetsRequest()
-	t := kmsg.NewListOffsetsRequestTopic()
-	t.Topic = topic
-	p := kmsg.NewListOffsetsRequestTopicPartition()
-	p.Partition, p.Timestamp = partition, ts
-	t.Partitions = append(t.Partitions, p)
-	req.Topics = append(req.Topics, t)
-	resp, err := conn.Request(req)
-	if err != nil {
-		c.Invalidate(topic)
+	if offset, timestamp, err = conn.Offset(topic, partition, -1, ts); err != nil {
+		var refused *kerr.Error
+		if !errors.As(err, &refused) || refused == kerr.NotLeaderForPartition || refused == kerr.UnknownTopicOrPartition {
+			c.Invalidate(topic)
+		}
 		return fail(err)
 	}
-	for _, t := range resp.(*kmsg.ListOffsetsResponse).Topics {
-		for _, p := range t.Partitions {
-			if t.Topic != topic || p.Partition != partition {
-				continue
-			}
-			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				if errors.Is(err, kerr.NotLeaderForPartition) || errors.Is(err, kerr.UnknownTopicOrPartition) {
-					c.Invalidate(topic)
-				}
-				return fail(err)
-			}
-			return p.Offset, p.Timestamp, nil
-		}
-	}
-	return fail(fmt.Errorf("%w: the answer leaves it out", ErrProtocol))
+	return offset, timestamp, nil
 }
 
 // request sends an administrative request to any broker.

@@ -124,8 +124,8 @@ type paths struct {
 	round int
 }
 
-// consumerSeries is the place of the consumer in pathSuite.
-const consumerSeries = 2
+// Places in pathSuite, of the small batches, which the large ones follow, and of the consumer.
+const smallSeries, consumerSeries = 0, 2
 
 func (p *paths) open() (err error) {
 	if p.suite, err = ParseSuite("calibrate.yaml", []byte(pathSuite)); err != nil {
@@ -137,7 +137,9 @@ func (p *paths) open() (err error) {
 			return err
 		}
 		h := *p.k.Host
-		h.served = &usage{} // so that they count
+		if n == smallSeries {
+			h.served = &usage{} // so that its server counts
+		}
 		x, err := h.open(c, p.k.Stop)
 		if err != nil {
 			return err
@@ -165,24 +167,28 @@ func (p *paths) close() {
 // measure is a round.
 func (p *paths) measure() error {
 	k := p.k
-	var of, servers []*usage
+	var of []*usage
+	server := &usage{}
 	for n, x := range p.runs {
 		var err error
 		if x.cell, err = p.cell(n); err != nil {
 			return err
 		}
-		x.used, x.served = &usage{}, &usage{}
+		x.used = &usage{}
+		if n == smallSeries {
+			x.served = server
+		}
 		if _, err := x.drive(uint64(p.round + 1)); err != nil {
 			return err
 		}
 		x.dismiss()
-		of, servers = append(of, x.used), append(servers, x.served)
+		of = append(of, x.used)
 	}
 	p.round++
 	request, send, serve, receive := math.NaN(), math.NaN(), math.NaN(), math.NaN()
 	if !slices.ContainsFunc(of, func(u *usage) bool { return u.cpu < leastBusy }) {
-		request, send = k.producerCosts(of[0], of[1])
-		serve = k.serverCost(servers[0])
+		request, send = k.producerCosts(of[smallSeries], of[smallSeries+1])
+		serve = k.serverCost(server)
 		receive = k.consumerCost(request, of[consumerSeries])
 	}
 	k.note("cpu.request", "CPU time of a producer whose batches are single records, without that of the records, of copies and of system calls", nanoseconds, request)
