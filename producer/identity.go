@@ -42,6 +42,16 @@ func (a *accumulator) number(b *batch) {
 	}
 }
 
+// foremost tells whether all batches of the partition before this one are settled. Those behind it may be under way: if it had to be the only one, batches that are refused and sent again together would be so for ever.
+func (a *accumulator) foremost(b *batch) bool {
+	for x := a.oldest; x != b; x = x.next {
+		if x.part == b.part && x.charged > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // gap notes that the batch ended without being in the log for sure.
 func (a *accumulator) gap(b *batch) {
 	if b.numbered && b.as == a.as {

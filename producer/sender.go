@@ -315,7 +315,7 @@ func (p *Producer) judgeSequence(b *batch, err error, v verdict) verdict {
 	case errors.Is(err, kerr.OutOfOrderSequenceNumber), errors.Is(err, kerr.UnknownProducerID):
 		// One before it is missing, so it is not in the log yet. That one is sent again, or was given up.
 		p.m.Mark("mark/producer/out-of-order")
-		if first := len(b.part.queue) == 0 || b.part.queue[0].first > b.first; first && b.part.inFlight == 1 {
+		if p.acc.foremost(b) {
 			p.acc.gap(b)
 		}
 		if p.acc.renewing && b.unknown {
