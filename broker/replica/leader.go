@@ -27,6 +27,10 @@ type follower struct {
 	caughtUp time.Duration
 	asked    time.Duration // when it fetched last
 	endThen  int64         // log end at that moment
+	// goal is the log end at an earlier fetch, at goalAt, that it has not got to yet: it stays until then, however many fetches that takes. Who is always some fetches behind an end that moves on, as one is whose fetches are
+	// small, lags by no more than these. -1: there is none.
+	goal   int64
+	goalAt time.Duration
 }
 
 // Lead begins to lead in the state that the registry has, with a log that ends at end and is known to be committed below hw.
@@ -35,7 +39,7 @@ func Lead(self int32, replicas []int32, s State, least int, end, hw int64, now t
 	l := &Leader{self: self, state: s.Clone(), least: least, begin: end, end: end, hw: min(hw, end)}
 	for _, id := range replicas {
 		if id != self {
-			l.others = append(l.others, follower{id: id, epoch: -1, end: -1, caughtUp: now})
+			l.others = append(l.others, follower{id: id, epoch: -1, end: -1, goal: -1, caughtUp: now})
 		}
 	}
 	l.advance()
@@ -80,6 +84,11 @@ func (l *Leader) Fetched(id int32, epoch, offset int64, now time.Duration) (move
 		f.caughtUp = max(f.caughtUp, now)
 	case f.end >= 0 && offset >= f.endThen:
 		f.caughtUp = max(f.caughtUp, f.asked)
+	case f.goal >= 0 && offset >= f.goal:
+		f.caughtUp = max(f.caughtUp, f.goalAt)
+	}
+	if offset >= f.goal {
+		f.goal, f.goalAt = l.end, now
 	}
 	f.epoch, f.end, f.asked, f.endThen = epoch, offset, now, l.end
 	return l.advance()
@@ -102,7 +111,7 @@ func (l *Leader) Replicas(ids []int32, now time.Duration) {
 		}
 		f := l.follower(id)
 		if f == nil {
-			f = &follower{id: id, epoch: -1, end: -1, caughtUp: now}
+			f = &follower{id: id, epoch: -1, end: -1, goal: -1, caughtUp: now}
 		}
 		others = append(others, *f)
 	}
