@@ -53,8 +53,8 @@ func sequenced(h *record.Header) sequence.Batch {
 		Base: h.BaseOffset, End: h.LastOffset(), Time: h.MaxTimestamp}
 }
 
-// remember finds out again what producers appended below a boundary in segment s: below the recovery point only the last few batches of each are known. Call with
-// appending and flushing.
+// remember finds out again what producers appended below a boundary in segment s: below the recovery point only the last few batches of each are known. What is known and lies below the log start stays known. Call
+// with appending and flushing.
 func (l *Log) remember(s *segment, until spot) error {
 	var p sequence.Producers
 	l.mu.Lock()
@@ -82,6 +82,7 @@ func (l *Log) remember(s *segment, until spot) error {
 		}
 	}
 	l.mu.Lock()
+	p.Precede(&l.producers, until.offset)
 	l.producers = p
 	l.mu.Unlock()
 	return nil

@@ -101,7 +101,7 @@ func (l *Log) Restart(at int64, epoch int32) error {
 	for _, s := range old {
 		l.drop(s)
 	}
-	l.m.Trace(machine.Event{Kind: machine.LogTruncated, Subject: l.subject, A: before, B: at})
+	l.m.Trace(machine.Event{Kind: machine.LogTruncated, Subject: l.subject, A: before, B: at, C: 1})
 	return nil
 }
 
@@ -110,10 +110,16 @@ func (l *Log) Restart(at int64, epoch int32) error {
 // The recovery point moves down first: whatever a crash leaves of the rest is then checked. Later segments go from the last on, and indexes shrink before their logs.
 func (l *Log) cut(s *segment, at spot) error {
 	if at.offset < l.recovery {
+		l.mu.Lock()
+		known := l.producers
+		l.mu.Unlock()
 		if err := l.remember(s, at); err != nil {
 			return err
 		}
 		if err := l.advance(at.offset); err != nil {
+			l.mu.Lock()
+			l.producers = known // nothing was cut off
+			l.mu.Unlock()
 			return err
 		}
 	}

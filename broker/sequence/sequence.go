@@ -25,6 +25,9 @@ var (
 // Window is how many of a producer's latest batches a retry is recognised among. It bounds the requests that a producer may have under way.
 const Window = 5
 
+// kept is how many of a producer's batches stay known: so many as it may have under way may be cut off a log again, and those before them are to be recognised then, be they in the log or deleted.
+const kept = 2 * Window
+
 // Batch is an appended batch, or one that asks to be.
 type Batch struct {
 	Producer    int64
@@ -108,7 +111,27 @@ func (p *Producers) Truncate(to int64) {
 	}
 }
 
-// Prune forgets what is not needed any more: all but the last Window of the batches below an offset, those from there on being all kept, and producers whose last batch is from before a time. So
+// Precede adds, before what is known of each producer, what an earlier account knew of batches that lie before, and below an offset: the log may not have them any more. Both are of one log.
+func (p *Producers) Precede(earlier *Producers, offset int64) {
+	for id, was := range earlier.byID { // order: each entry by itself
+		e := p.byID[id]
+		to := offset
+		if e != nil {
+			to = min(to, e.batches[0].Base)
+		}
+		n, _ := slices.BinarySearchFunc(was.batches, to, func(b Batch, o int64) int { return cmp.Compare(b.End, o) })
+		switch before := was.batches[:n]; {
+		case e == nil:
+			for _, b := range before {
+				p.Add(b)
+			}
+		case e.epoch == was.epoch:
+			e.batches = slices.Concat(before, e.batches)
+		}
+	}
+}
+
+// Prune forgets what is not needed any more: all but the last few of the batches below an offset, those from there on being all kept, and producers whose last batch is from before a time. So
 // Below can tell for the offset what was known there.
 func (p *Producers) Prune(offset, before int64) {
 	for id, e := range p.byID { // order: each entry by itself
@@ -117,18 +140,18 @@ func (p *Producers) Prune(offset, before int64) {
 			continue
 		}
 		n, _ := slices.BinarySearchFunc(e.batches, offset, func(b Batch, o int64) int { return cmp.Compare(b.End, o) })
-		if drop := n - Window; drop > 0 {
+		if drop := n - kept; drop > 0 {
 			e.batches = slices.Clone(e.batches[drop:])
 		}
 	}
 }
 
-// Below lists the batches that are known below an offset, at most Window of each producer, by producer and offset.
+// Below lists the batches that are known below an offset, the last few of each producer, by producer and offset.
 func (p *Producers) Below(offset int64) []Batch {
 	var out []Batch
 	for _, e := range p.byID { // order: sorted below
 		n, _ := slices.BinarySearchFunc(e.batches, offset, func(b Batch, o int64) int { return cmp.Compare(b.End, o) })
-		out = append(out, e.batches[max(0, n-Window):n]...)
+		out = append(out, e.batches[max(0, n-kept):n]...)
 	}
 	slices.SortFunc(out, func(a, b Batch) int { return cmp.Or(cmp.Compare(a.Producer, b.Producer), cmp.Compare(a.Base, b.Base)) })
 	return out
