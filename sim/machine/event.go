@@ -28,7 +28,7 @@ const (
 	LogVisible                   // Subject t/p. A: first offset that consumers may not see
 	LogRolled                    // Subject t/p. A: base offset of the new active segment
 	LogDeleted                   // a segment goes. Subject t/p. A: its base offset, B: the log start after it
-	LogTruncated                 // Subject t/p. A: log end before, B: log end after
+	LogTruncated                 // Subject t/p. A: log end before, B: log end after, C: 1 when it begins anew there, without what it knew of its producers
 	// LogCompacted: a segment takes the place of those with the same offsets. Subject t/p. A: its base offset, B: the offset after its last, C: the offset below which records were compacted
 	LogCompacted
 	LogFailed   // an I/O error fenced the log. Subject t/p. Detail: the error

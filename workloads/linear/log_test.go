@@ -156,6 +156,19 @@ func TestLogAppendedTwice(t *testing.T) {
 	s.saw(4, batch(0, 3, 0xa), batch(3, 3, 0xa))
 	s.Crashed()
 	s.broken(t, Linear, "is there twice")
+	// It may be where a replica began anew in between.
+	for at, fine := range map[int64]bool{0: false, 3: true, 4: false} {
+		s = tell()
+		s.acked(1, 2, batch(0, 3, 0xa))
+		s.begun = append(s.begun, at)
+		s.saw(4, batch(0, 3, 0xa), batch(3, 3, 0xa))
+		s.Crashed()
+		if fine {
+			s.ok(t)
+		} else {
+			s.broken(t, Linear, "is there twice")
+		}
+	}
 	// A retry after an answer got lost is another matter.
 	s = tell()
 	s.unknown(0, batch(0, 3, 0xa))

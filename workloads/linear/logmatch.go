@@ -142,6 +142,7 @@ func (l *Log) attempt(b Batch, before int64) *logOp {
 func (l *Log) orphan(b Batch, twin *logOp) *logOp {
 	op := &logOp{kind: opAppend, acks: anonymous, from: b.Base, base: b.Base, next: b.Next(), hash: b.Hash, ret: never, acked: never, who: "somebody"}
 	switch {
+	case twin != nil && l.begun.Between(twin.base, b.Base):
 	case twin != nil && twin.base != b.Base:
 		l.find(twin.acked, Linear, "the batch at %d..%d is there twice: it was acked at %d, and nobody sent it again", b.Base, b.Next()-1, twin.base)
 	case twin == nil && !l.crashed:

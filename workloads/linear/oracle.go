@@ -151,6 +151,8 @@ func (o *Oracle) brokerTraced(e *history.Event) {
 		if p.broker = e.Machine; o.promise.Ruins.Disk(e.Machine) && !p.several {
 			p.ruin(e.At)
 		}
+	case machine.LogTruncated:
+		o.partition(t.Subject).begun.Note(t)
 	case machine.LogFailed:
 		o.partition(t.Subject).MayLose(e.At)
 	case machine.TopicRemoved:

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"faultline/workloads/oracle"
 )
 
 // Log is the history of one partition's log and its check.
@@ -34,11 +36,12 @@ type Log struct {
 	several   bool    // replicas: reads are not judged
 	moved     bool    // another replica led since: it may lack what was acked with acks=1 and not committed
 	powerLoss []int64 // times at which unflushed records may have gone
-	crashed   bool    // a client crashed, so there may be appends that nobody reported
-	logStart  int64   // that a broker told
-	notBefore int64   // operations called before belong to a log of the same name that is deleted
-	notAfter  int64   // what is told from then on may be of another log, and counts no more
-	ruined    bool    // that time has come
+	begun     oracle.Begun
+	crashed   bool  // a client crashed, so there may be appends that nobody reported
+	logStart  int64 // that a broker told
+	notBefore int64 // operations called before belong to a log of the same name that is deleted
+	notAfter  int64 // what is told from then on may be of another log, and counts no more
+	ruined    bool  // that time has come
 
 	found   []finding
 	window  *Window // of the first violation that a search showed

@@ -19,7 +19,7 @@ import (
 //     over twice, or before it is committed;
 //   - DUPB: a record that was acked without any retry is at one offset (a retry shows as such, and only that may put a second copy into the log);
 //   - a process of a producer that ends regularly has told the outcome of everything that it sent, once;
-//   - IDEMP: a record of an idempotent producer is at one offset;
+//   - IDEMP: a record of an idempotent producer is at one offset, or at two between which a replica began anew ([Begun]);
 //   - DIRTY: nothing is handed over that its broker does not yet show;
 //   - BUDGET: a record is processed within Promise.Late.
 //

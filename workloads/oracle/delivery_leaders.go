@@ -21,6 +21,7 @@ func (d *Delivery) replica(e *history.Event, p *partLog) {
 			p.start = max(p.start, t.B)
 		}
 	case machine.LogTruncated:
+		p.begun.Note(t)
 		d.learnt(e.At, e.Machine, p)
 	case machine.LogFailed:
 		p.lose(e.At, false, 0)

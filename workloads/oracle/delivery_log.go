@@ -63,6 +63,7 @@ type partLog struct {
 	leftOut int64 // every offset that some group legally never saw is below
 	sure    int64 // what lies below survives the next power loss on a disk that stopped to flush; math.MaxInt64 on one that did not
 	losses  []loss
+	begun   Begun
 	seats   []*seatLog
 }
 

@@ -72,7 +72,7 @@ func (d *Delivery) acked(e *history.Event) {
 	if r.seen && r.offset != e.Offset && r.once && !s.producer.Idempotent {
 		d.twice(e.At, e.ID, part, e.Offset, r.offset)
 	}
-	if r.seen && r.offset != e.Offset && s.producer.Idempotent && !part.mayHaveLost(true, r.sentAt, r.offset) {
+	if r.seen && r.offset != e.Offset && s.producer.Idempotent && !part.mayHaveLost(true, r.sentAt, r.offset) && !part.begun.Between(r.offset, e.Offset) {
 		d.Violate(e.At, Idemp, "record %v is in %v at offset %d and at offset %d", e.ID, part.place, r.offset, e.Offset)
 	}
 	durable := s.producer.Acks < 0

@@ -44,7 +44,7 @@ func (d *Delivery) processed(e *history.Event) {
 		d.Violate(e.At, Deliver, "record %v, sent to %v, was processed from offset %d of %v", e.ID, r.topic.at(r.partition), e.Offset, part.place)
 		return
 	}
-	if s.producer.Idempotent && r.offset >= 0 && r.offset != e.Offset && !part.mayHaveLost(s.producer.Acks < 0, r.sentAt, r.offset) {
+	if s.producer.Idempotent && r.offset >= 0 && r.offset != e.Offset && !part.mayHaveLost(s.producer.Acks < 0, r.sentAt, r.offset) && !part.begun.Between(r.offset, e.Offset) {
 		d.Violate(e.At, Idemp, "record %v is in %v at offset %d and at offset %d", e.ID, part.place, r.offset, e.Offset)
 	}
 	if late := d.promise.Late; late > 0 && first && e.At-r.sentAt > late && !d.promise.Ruins.Any() {

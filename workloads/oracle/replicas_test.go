@@ -61,6 +61,28 @@ func TestDeliveryOfALeaderMove(t *testing.T) {
 	})
 }
 
+// What a log knows of a producer goes when it begins anew: a batch that is sent again then may be there twice, once before that offset and once behind it.
+func TestDeliveryOfALogThatBeginsAnew(t *testing.T) {
+	idempotent := func() *Delivery {
+		p := replicatedPromise(-1)
+		p.Producers[0].Idempotent = true
+		return NewDelivery(p, nil)
+	}
+	story := func(anew string) string {
+		return threeReplicas + leads(1, 0, 1, 2, 3) + `
+			b1 leader.began t/0 - 0 0 0
+			sent 0/0 t; b1 log.appended t/0 - 0 1; b1 log.committed t/0 - 1 0 1
+			handed c1 g/t/0 0; processed c1 g/t/0 0 0/0
+			b2 log.truncated t/0 - ` + anew + leads(2, 1, 2, 3) + `
+			b2 leader.began t/0 - 1 1 1
+			b2 log.appended t/0 - 1 2; b2 log.committed t/0 - 2 1 1; acked 0/0 t/0 1
+			handed c1 g/t/0 1; processed c1 g/t/0 1 0/0`
+	}
+	silent(t, idempotent(), story("0 1 1\n"))
+	fires(t, idempotent(), Idemp, "record 0/0 is in t/0 at offset 0 and at offset 1", story("2 1 0\n"))
+	fires(t, idempotent(), Idemp, "record 0/0 is in t/0 at offset 0 and at offset 1", story("1 2 1\n"))
+}
+
 func TestLivenessOfReplicas(t *testing.T) {
 	begin := "phase load;" + threeReplicas
 	live := func() *Liveness { p := replicatedPromise(-1); return NewLiveness(p, NewDelivery(p, nil)) }

@@ -23,6 +23,8 @@ import (
 // log is recognised, so nobody says of it that it is too old to know where; a batch that follows the producer's last one is not refused as out of order; and a producer of which the log has a batch in this
 // epoch is not unknown. What a leader forgets of its producers shows here: after a restart, a cut, or a compaction.
 //
+// Where a replica of the partition began anew ([Begun]), a producer may begin at 0 once more behind a batch that lies before.
+//
 // Where a log begins above offset 0, or compaction took batches, what is gone is not known: there the first batch that is left of a producer may begin anywhere.
 //
 // Beyond the atlas ([Ruins]): nothing is judged on a disk that is ruined, and nothing at all once a wire changes bytes or the registry, which hands out the ids, was ruined.
@@ -34,6 +36,7 @@ type Sequences struct {
 	promise *Promise
 	disks   *Disks
 	logs    map[*diskLog]*sequenced
+	begun   map[place]Begun
 }
 
 // sequenced is what was read of a log: up to the offset next, at pos of the segment with the base.
@@ -64,7 +67,7 @@ const retryable = 5
 
 // NewSequences judges the logs on the disks that d watches.
 func NewSequences(p *Promise, d *Disks) *Sequences {
-	o := &Sequences{promise: p, disks: d, logs: map[*diskLog]*sequenced{}}
+	o := &Sequences{promise: p, disks: d, logs: map[*diskLog]*sequenced{}, begun: map[place]Begun{}}
 	o.Free(p.Ruins.Records)
 	return o
 }
@@ -90,6 +93,11 @@ func (o *Sequences) Observe(e *history.Event) {
 	at, ok := parsePlace(e.Trace.Subject)
 	if !ok {
 		return
+	}
+	if e.Trace.Kind == machine.LogTruncated {
+		begun := o.begun[at]
+		begun.Note(&e.Trace)
+		o.begun[at] = begun
 	}
 	l := o.disks.on(e.Machine, at)
 	if l == nil || !l.open {
@@ -195,8 +203,15 @@ func (o *Sequences) read(e *history.Event, l *diskLog, to int64) {
 		o.logs[l] = s
 	}
 	i, found := l.segment(s.base)
+	if !found || l.segs[i].dead {
+		// Retention took it, or compaction put it together with others. What was read stays known, as it does to the broker.
+		for i = len(l.segs) - 1; i > len(l.segs)-len(live) && l.segs[i].base > s.next; {
+			i--
+		}
+		s.base, s.pos = l.segs[i].base, 0
+	}
 	var head [batchHead]byte
-	for found && s.next < to {
+	for s.next < to {
 		f, ok := l.on.model.File(l.segs[i].path)
 		if !ok {
 			return
@@ -210,8 +225,12 @@ func (o *Sequences) read(e *history.Event, l *diskLog, to int64) {
 			return
 		}
 		h, size := readNumbers(head[:])
-		if size < batchHead || s.pos+size > f.Size || h.base < s.next {
-			return // no whole batch that follows the one before: others judge
+		if size < batchHead || s.pos+size > f.Size {
+			return // no whole batch: others judge
+		}
+		if h.base < s.next {
+			s.pos += size // it was read where it was before
+			continue
 		}
 		if h.base > s.next || h.gap { // compaction took what was between
 			s.whole = false
@@ -252,6 +271,9 @@ func (o *Sequences) judge(e *history.Event, l *diskLog, s *sequenced, h *numbers
 	was, known := s.producers[h.producer]
 	last := after(h.first, h.records-1)
 	now := sequence{epoch: h.epoch, last: last, at: h.base, known: e.At}
+	if known && h.first == 0 && o.begun[l.place].Between(was.at, h.base) {
+		known = false
+	}
 	if known && was.epoch == h.epoch {
 		now.known = was.known
 		copy(now.ends[1:], was.ends[:])

@@ -15,8 +15,8 @@ import (
 	"faultline/workloads/history"
 )
 
-// numbered appends batches to a forged log, each "producer/epoch/first-last", "-" for one without number, or "cut N" to cut the log at an offset, and says what
-// is found.
+// numbered appends batches to a forged log, each "producer/epoch/first-last", "-" for one without number, "cut N" to cut the log at an offset, "retain" to delete all but a new segment, or "begun N" for another replica that begins
+// anew at an offset, and says what is found.
 func numbered(t *testing.T, start int64, batches ...string) []Violation {
 	f := forge(t, Topic{})
 	if start > 0 {
@@ -37,6 +37,7 @@ func numbered(t *testing.T, start int64, batches ...string) []Violation {
 // number appends such batches.
 func (f *forger) number(batches ...string) {
 	ends := map[int64]int64{f.next: f.pos}
+	base := f.next
 	for _, text := range batches {
 		var at int64
 		if n, _ := fmt.Sscanf(text, "cut %d", &at); n == 1 {
@@ -46,12 +47,23 @@ func (f *forger) number(batches ...string) {
 			f.trace(machine.LogTruncated, before, at)
 			continue
 		}
+		if n, _ := fmt.Sscanf(text, "begun %d", &at); n == 1 {
+			f.rec.Traced(history.Who{Machine: "broker-2"}, machine.Event{Kind: machine.LogTruncated, Subject: "visits/0", B: at, C: 1})
+			continue
+		}
+		if text == "retain" {
+			f.segment(f.next)
+			f.trace(machine.LogDeleted, base, f.next)
+			f.remove(base)
+			base = f.next
+			continue
+		}
 		p := numberedBatch(f, text)
 		f.write(p)
-		base := f.next
+		first := f.next
 		f.next += int64(binary.BigEndian.Uint32(p[23:])) + 1
 		ends[f.next] = f.pos
-		f.trace(machine.LogAppended, base, f.next)
+		f.trace(machine.LogAppended, first, f.next)
 	}
 }
 
@@ -91,6 +103,9 @@ func TestSequences(t *testing.T) {
 		{"the epoch before", 0, []string{"1/0/0-4", "1/1/0-1", "1/0/5-6"}, "the sequence numbers 5..6 of producer 1 in epoch 0, behind its epoch 1 at offset 5"},
 		{"around the ring", 9, []string{"1/0/2147483640-2147483647", "1/0/0-3"}, ""},
 		{"again after a cut", 0, []string{"1/0/0-4", "1/0/5-6", "cut 5", "1/0/5-6"}, ""},
+		{"again where a replica began anew in between", 0, []string{"1/1/0-1", "1/1/2-2", "begun 3", "-", "1/1/0-1", "1/1/2-2"}, ""},
+		{"again where a replica began anew before", 0, []string{"-", "begun 1", "1/1/0-1", "1/1/0-1"}, "the sequence numbers 0..1 of producer 1 in epoch 1, though it had come to 1"},
+		{"again in the middle where a replica began anew in between", 0, []string{"1/1/0-1", "1/1/2-2", "begun 3", "1/1/2-2"}, "the sequence numbers 2..2"},
 		{"not again after a cut", 0, []string{"1/0/0-4", "1/0/5-6", "cut 5", "1/0/7-7"}, "the sequence numbers 7..7 of producer 1 in epoch 0, though it had come to 4 at offset 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -130,6 +145,8 @@ func TestSequencesThatAreRefused(t *testing.T) {
 		{"another epoch", in, "1/1/1-2", 0, kerr.UnknownProducerID.Code, ""},
 		{"what was cut off", append(in[:6:6], "cut 1"), "1/0/6-9", 0, kerr.OutOfOrderSequenceNumber.Code, ""},
 		{"what is left behind a cut", append(in[:6:6], "cut 1"), "1/0/1-2", 0, kerr.UnknownProducerID.Code, "its log has batches of that producer in that epoch, the latest at offset 0"},
+		{"one of the last five, which are all deleted", append(in[:6:6], "retain"), "1/0/1-2", 0, kerr.DuplicateSequenceNumber.Code, "they are among the last five batches of that producer in its log, the latest at offset 6"},
+		{"one before these, which came when all others were deleted", append(in[:6:6], "retain", "1/0/10-10"), "1/0/1-2", 0, kerr.DuplicateSequenceNumber.Code, ""},
 		{"nothing is refused", in, "1/0/10-12", 0, 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

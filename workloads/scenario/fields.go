@@ -162,7 +162,7 @@ type Producer struct {
 	// Batches on their way to one broker at the same time. With more than one, retries may change the order.
 	InFlight quantity.Counts `yaml:"in_flight" default:"1" min:"1" max:"64"`
 	// Whether a batch that is sent again is in the log once and in its place; needs acks all and in_flight of at most 5.
-	// What a log knows of a producer goes with its records when a replica begins anew at a later offset, as in Kafka: topics with several replicas must keep records for longer than a batch may be sent again.
+	// What a log knows of a producer goes with its records when a replica begins anew at a later offset, as in Kafka: where topics with several replicas keep records for less time than a batch may be sent again, it may be there twice around that offset.
 	Idempotent quantity.Choice `yaml:"idempotent" default:"no" oneof:"no|yes"`
 	// How often a batch is sent again.
 	Retries quantity.Counts `yaml:"retries" default:"unlimited" min:"0" max:"unlimited"`
