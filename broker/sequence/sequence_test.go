@@ -110,3 +110,45 @@ func TestARestartForgetsNothing(t *testing.T) {
 		}
 	})
 }
+
+// A log is cut below its recovery point, and what lies below its start is deleted. What is known then, of what is left and of an earlier account, recognises what came last below the cut, as long as no more was cut off than may be
+// under way.
+func TestACutForgetsNobodyWhoseBatchesAreDeleted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var live, left Producers
+		var log []Batch
+		end := int64(0)
+		next := map[int64]int32{}
+		for range rapid.IntRange(1, 40).Draw(t, "batches") {
+			id := rapid.Int64Range(1, 3).Draw(t, "producer")
+			b := Batch{Producer: id, First: next[id], Last: next[id], Base: end, End: end, Time: end}
+			next[id]++
+			end++
+			live.Add(b)
+			log = append(log, b)
+		}
+		live.Prune(end, 0)
+		to := rapid.Int64Range(max(0, end-Window), end).Draw(t, "cut")
+		start := rapid.Int64Range(0, to).Draw(t, "log start")
+		for _, b := range log[start:to] {
+			left.Add(b)
+		}
+		left.Precede(&live, to)
+		count := map[int64]int{}
+		for i := len(log[:to]) - 1; i >= 0; i-- {
+			b := log[i]
+			if count[b.Producer]++; count[b.Producer] > Window {
+				continue
+			}
+			dup, err := left.Check(&b)
+			require.NoError(t, err)
+			require.Equal(t, b, *dup)
+		}
+		for _, b := range log[to:] {
+			dup, err := left.Check(&b)
+			require.NoError(t, err, "what was cut off may come again")
+			require.Nil(t, dup)
+			left.Add(b)
+		}
+	})
+}
