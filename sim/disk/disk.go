@@ -112,6 +112,7 @@ type Model struct {
 	births  [256]int // how many files were made under the paths of a hash: keys their streams
 	losses  int      // power losses so far: keys their streams
 
+	named      int64     // changes of the cached tree so far
 	pending    []*change // entry changes that are not durable, oldest first
 	pendingSeq int64
 
@@ -187,6 +188,7 @@ func (m *Model) Wipe() {
 }
 
 func (m *Model) wipe() {
+	m.named++
 	m.root = &node{dir: true, entries: map[string]*node{}, durable: map[string]*node{}}
 	m.handles, m.pending, m.patched, m.queue = nil, nil, nil, nil
 	m.used, m.dirtyPages = 0, 0

@@ -103,6 +103,7 @@ func (m *Model) rename(n, d *node, name string) {
 }
 
 func (m *Model) link(d *node, name string, n *node) {
+	m.named++
 	d.entries[name] = n
 	i, _ := slices.BinarySearch(d.names, name)
 	d.names = slices.Insert(d.names, i, name)
@@ -127,6 +128,7 @@ func (n *node) repathSelf() {
 }
 
 func (m *Model) unlink(n *node) {
+	m.named++
 	d := n.parent
 	delete(d.entries, n.name)
 	i, _ := slices.BinarySearch(d.names, n.name)

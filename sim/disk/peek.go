@@ -13,8 +13,9 @@ type FileView struct {
 	Size   int64  // cached length
 	Synced int64  // durable length: that of the last Sync that succeeded, or what a power loss left
 
-	m *Model
-	n *node
+	m     *Model
+	n     *node
+	named int64 // m.named when it was made
 }
 
 // EntryDurable tells whether the file is sure to be found under its path after a power loss.
@@ -71,11 +72,19 @@ func (m *Model) File(name string) (FileView, bool) {
 	return m.view(n), true
 }
 
+// Again is File of the path that a view is of: what it shows now. It looks for the file only when some name on the disk has changed since.
+func (m *Model) Again(v FileView, name string) (FileView, bool) {
+	if v.m == m && v.named == m.named {
+		return m.view(v.n), true
+	}
+	return m.File(name)
+}
+
 // Used is the space in use, in bytes.
 func (m *Model) Used() int64 { return m.used * PageBytes }
 
 func (m *Model) view(n *node) FileView {
-	return FileView{Path: n.path, Size: n.size, Synced: n.synced, m: m, n: n}
+	return FileView{Path: n.path, Size: n.size, Synced: n.synced, m: m, n: n, named: m.named}
 }
 
 // EventKind says what an Event tells.

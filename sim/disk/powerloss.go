@@ -99,6 +99,7 @@ func (m *Model) settleEntries(happened func(c *change, nth int) bool) {
 
 // settleTree makes the durable tree below a directory the cached one too.
 func (m *Model) settleTree(d *node, fates func(*node) fate) {
+	m.named++
 	d.names = d.names[:0]
 	for name := range d.durable {
 		d.names = append(d.names, name)

@@ -18,7 +18,7 @@ type Solitude struct {
 	Findings
 	recordless
 	cluster *Cluster
-	logs    map[hosted]*lone
+	logs    byReplica[lone]
 	waits   []wait
 }
 
@@ -31,20 +31,24 @@ type lone struct {
 // wait is a high watermark that is due.
 type wait struct {
 	hosted
+	log  *lone
 	upTo int64
 	from time.Duration
 }
 
 // NewSolitude judges the partitions that c follows.
 func NewSolitude(c *Cluster) *Solitude {
-	o := &Solitude{cluster: c, logs: map[hosted]*lone{}}
+	o := &Solitude{cluster: c, logs: byReplica[lone]{}}
 	o.Free(c.promise.Ruins.Records)
 	c.onDecided = append(c.onDecided, func(_ *history.Event, p *replicas, was, now *PartitionState) {
 		if was == nil || was.LeaderEpoch != now.LeaderEpoch || !sameMembers(was, now) {
 			o.drop(func(w *wait) bool { return w.place == p.place })
 		}
 	})
-	c.onGone = append(c.onGone, func(p *replicas) { o.drop(func(w *wait) bool { return w.place == p.place }) })
+	c.onGone = append(c.onGone, func(p *replicas) {
+		delete(o.logs, p)
+		o.drop(func(w *wait) bool { return w.place == p.place })
+	})
 	return o
 }
 
@@ -61,7 +65,7 @@ func (o *Solitude) Observe(e *history.Event) {
 		o.drop(func(w *wait) bool {
 			over := e.At > w.from+lag
 			if over && !o.cluster.promise.Ruins.of(w.place) {
-				o.Violate(w.from+lag, Live, "%s is alone in sync with %s since %v and has records up to %d, but its high watermark is still %d", w.machine, w.place, w.from, w.upTo-1, o.logs[w.hosted].hw)
+				o.Violate(w.from+lag, Live, "%s is alone in sync with %s since %v and has records up to %d, but its high watermark is still %d", w.machine, w.place, w.from, w.upTo-1, w.log.hw)
 			}
 			return over
 		})
@@ -84,15 +88,15 @@ func (o *Solitude) traced(e *history.Event) {
 	default:
 		return
 	}
-	at, ok := parsePlace(t.Subject)
-	if !ok || !o.cluster.promise.Replicated(at.topic) {
+	p := o.cluster.bySubject(t.Subject)
+	if p == nil {
 		return
 	}
-	k := hosted{e.Machine, at}
-	l := o.logs[k]
+	all := o.logs.of(p)
+	l := all.on(e.Machine)
 	if l == nil {
 		l = &lone{epoch: none}
-		o.logs[k] = l
+		all.set(e.Machine, l)
 	}
 	switch t.Kind {
 	case machine.LogAppended:
@@ -104,22 +108,22 @@ func (o *Solitude) traced(e *history.Event) {
 		l.end = t.B
 	case machine.HighWatermark:
 		l.hw = t.A
-		o.drop(func(w *wait) bool { return w.hosted == k && w.upTo <= l.hw })
+		o.drop(func(w *wait) bool { return w.log == l && w.upTo <= l.hw })
 		return
 	case machine.LeaderBegan:
 		l.hw, l.epoch = t.C, t.A
 	}
-	o.drop(func(w *wait) bool { return w.hosted == k })
+	o.drop(func(w *wait) bool { return w.log == l })
 }
 
 // answered notes who is alone by the state that the registry took.
 func (o *Solitude) answered(e *history.Event) {
 	o.cluster.eachAnswered(e, func(p *replicas, s *PartitionState) {
-		l := o.logs[hosted{e.Machine, p.place}]
+		l := o.logs[p].on(e.Machine)
 		if o.cluster.promise.ReplicaLag <= 0 || p.topic.MinISR > 1 || len(s.ISR) != 1 || s.ISR[0].ID != s.Leader || l == nil || l.epoch != int64(s.LeaderEpoch) || l.end <= l.hw {
 			return
 		}
-		o.waits = append(o.waits, wait{hosted{e.Machine, p.place}, l.end, e.At})
+		o.waits = append(o.waits, wait{hosted{e.Machine, p.place}, l, l.end, e.At})
 	})
 }
 

@@ -170,7 +170,7 @@ func (d *Disks) follow(l *diskLog) {
 		first--
 	}
 	for i, s := range l.segs[first:] {
-		f, ok := l.on.model.File(s.path)
+		f, ok := s.file(l.on.model)
 		if !ok {
 			continue
 		}
@@ -210,7 +210,7 @@ func (d *Disks) reach(l *diskLog, names bool) (end int64, why string) {
 			return end, "the name of " + s.path + " is not durable"
 		}
 		end = s.next()
-		if f, ok := l.on.model.File(s.path); first+i+1 < len(segs) && (!ok || s.pos != f.Size) {
+		if f, ok := s.file(l.on.model); first+i+1 < len(segs) && (!ok || s.pos != f.Size) {
 			return end, s.path + " is not durable from position " + strconv.FormatInt(s.pos, 10) + " on"
 		}
 	}
@@ -253,7 +253,7 @@ func (d *Disks) cached(l *diskLog) (batches []logBatch, start, end int64, wrong 
 			return batches, start, end, s.path + " begins there, the segment before ends at " + strconv.FormatInt(end, 10)
 		}
 		all := segmentScan{base: s.base, path: s.path, batches: batches[len(batches):]}
-		f, ok := l.on.model.File(s.path)
+		f, ok := s.file(l.on.model)
 		if !ok {
 			return batches, start, end, s.path + " is gone"
 		}

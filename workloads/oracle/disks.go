@@ -86,7 +86,9 @@ func (d *Disks) Observe(e *history.Event) {
 		return
 	}
 	d.seq = e.Seq
-	clear(d.ended)
+	if len(d.ended) > 0 {
+		clear(d.ended)
+	}
 	b := d.byName[e.Machine]
 	switch e.Kind {
 	case history.Traced:

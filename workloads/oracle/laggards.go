@@ -168,7 +168,7 @@ func (o *Laggards) look(now, within time.Duration) {
 			o.forget(p.place)
 			continue
 		}
-		end := o.quorum.had(leader, p.place)
+		end := o.quorum.had(leader, p)
 		for _, m := range s.ISR {
 			if m.ID == s.Leader {
 				continue
@@ -176,7 +176,7 @@ func (o *Laggards) look(now, within time.Duration) {
 			k := seen{p.place, m.ID}
 			name := o.cluster.machineOf(m.ID)
 			was, known := o.behind[k]
-			switch had := o.quorum.had(name, p.place); {
+			switch had := o.quorum.had(name, p); {
 			case !known || had >= was.end || since > was.since:
 				o.behind[k] = leaderEnd{end, max(now, since)}
 			case now > was.since+within:

@@ -85,12 +85,20 @@ func eachHeader(p []byte, fn func(logBatch)) {
 type segmentScan struct {
 	base    int64
 	path    string
+	seen    simdisk.FileView // the file when it was looked at last
 	batches []logBatch
 	pos     int64 // bytes that batches cover
 	named   bool  // the file's name is durable
 	sealed  bool  // whole, durable and followed by the next segment, as are all before it: no need to look again
 	sized   bool  // its size was judged, and it does not grow any more
 	dead    bool  // the broker said that it is deleted; the file may stay when the disk fails
+}
+
+// file is the segment's file as it is now, if it is there.
+func (s *segmentScan) file(m *simdisk.Model) (simdisk.FileView, bool) {
+	f, ok := m.Again(s.seen, s.path)
+	s.seen = f
+	return f, ok
 }
 
 // next is the offset after the last batch.

@@ -43,7 +43,7 @@ type Agreement struct {
 type ledger struct {
 	from    int64
 	batches []logBatch
-	cursors map[string]*cursor // machine -> where the last read of its log ended
+	cursors copies[cursor] // where the last read of each log ended
 	told    bool
 }
 
@@ -83,7 +83,7 @@ func (o *Agreement) Observe(e *history.Event) {
 func (o *Agreement) ledger(p *replicas) *ledger {
 	g := o.ledgers[p]
 	if g == nil {
-		g = &ledger{cursors: map[string]*cursor{}}
+		g = &ledger{}
 		o.ledgers[p] = g
 	}
 	return g
@@ -120,19 +120,13 @@ func (o *Agreement) told(e *history.Event, p *replicas, leader bool) {
 		return
 	}
 	for i := range len(s.ISR) + len(s.ELR) {
-		var m InSync
-		if i < len(s.ISR) {
-			m = s.ISR[i]
-		} else {
-			m = s.ELR[i-len(s.ISR)]
-		}
-		name, ok := o.cluster.intact(m)
+		name, ok := o.cluster.intact(s.member(i))
 		f := o.disks.on(name, p.place)
 		if !ok || f == nil || f == l || !f.open || f.cutting {
 			continue
 		}
 		since := min(max(from, f.first()), to) // each replica's retention has its own clock
-		if f.restarted > o.earliest(p, f) {
+		if f.restarted > 0 && f.restarted > o.earliest(p, f) {
 			since = from
 		}
 		lead := fresh
@@ -147,7 +141,14 @@ func (o *Agreement) told(e *history.Event, p *replicas, leader bool) {
 	g.batches = append(g.batches, fresh...)
 }
 
-// rank says what the member is, counted through those in sync and then those eligible.
+// member is one of those in sync and then those eligible, counted through; rank says which it is.
+func (s *PartitionState) member(i int) InSync {
+	if i < len(s.ISR) {
+		return s.ISR[i]
+	}
+	return s.ELR[i-len(s.ISR)]
+}
+
 func rank(i int, s *PartitionState) string {
 	if i < len(s.ISR) {
 		return "in sync"
@@ -269,14 +270,14 @@ func (o *Agreement) between(out []logBatch, g *ledger, l *diskLog, from, to int6
 	if !found {
 		i--
 	}
-	c := g.cursors[l.on.machine]
+	c := g.cursors.on(l.on.machine)
 	if c == nil {
 		c = &cursor{}
-		g.cursors[l.on.machine] = c
+		g.cursors.set(l.on.machine, c)
 	}
 	for at := from; i >= 0 && i < len(l.segs) && at < to; i++ {
 		s := l.segs[i]
-		f, ok := l.on.model.File(s.path)
+		f, ok := s.file(l.on.model)
 		if !ok || s.base > at {
 			return out
 		}

@@ -31,7 +31,7 @@ type Quorum struct {
 	Findings
 	recordless
 	cluster *Cluster
-	reached map[hosted]*reach
+	reached byReplica[reach]
 	short   map[place]*shortage
 }
 
@@ -54,18 +54,14 @@ const heardWithin = 100 * time.Millisecond
 
 // NewQuorum judges the partitions that c follows.
 func NewQuorum(c *Cluster) *Quorum {
-	o := &Quorum{cluster: c, reached: map[hosted]*reach{}, short: map[place]*shortage{}}
+	o := &Quorum{cluster: c, reached: byReplica[reach]{}, short: map[place]*shortage{}}
 	o.Free(c.promise.Ruins.Records)
 	c.onDecided = append(c.onDecided, o.decided)
 	c.onTold = append(c.onTold, o.told)
 	c.onTaken = append(c.onTaken, o.taken)
 	c.onGone = append(c.onGone, func(p *replicas) {
 		delete(o.short, p.place)
-		for k := range o.reached { // order: no matter
-			if k.place == p.place {
-				delete(o.reached, k)
-			}
-		}
+		delete(o.reached, p)
 	})
 	return o
 }
@@ -102,14 +98,15 @@ func (o *Quorum) traced(e *history.Event) {
 	default:
 		return
 	}
-	at, ok := parsePlace(t.Subject)
-	if !ok || !o.cluster.promise.Replicated(at.topic) {
+	p := o.cluster.bySubject(t.Subject)
+	if p == nil {
 		return
 	}
-	r := o.reached[hosted{e.Machine, at}]
+	all := o.reached.of(p)
+	r := all.on(e.Machine)
 	if r == nil {
 		r = &reach{life: e.Incarnation}
-		o.reached[hosted{e.Machine, at}] = r
+		all.set(e.Machine, r)
 	}
 	if r.life != e.Incarnation {
 		*r = reach{life: e.Incarnation, before: max(r.before, r.now)}
@@ -127,11 +124,13 @@ func (o *Quorum) traced(e *history.Event) {
 }
 
 // had is how far a replica on a machine has got.
-func (o *Quorum) had(name string, at place) int64 {
-	if r := o.reached[hosted{name, at}]; r != nil {
-		return max(r.now, r.before)
+func (o *Quorum) had(name string, p *replicas) int64 { return o.reached[p].on(name).had() }
+
+func (r *reach) had() int64 {
+	if r == nil {
+		return 0
 	}
-	return 0
+	return max(r.now, r.before)
 }
 
 // needs is how many replicas must have what is committed.
@@ -150,7 +149,7 @@ func (o *Quorum) shortage(p *replicas) *shortage {
 
 func (o *Quorum) decided(_ *history.Event, p *replicas, was, now *PartitionState) {
 	for _, m := range slices.Concat(now.ISR, now.ELR) {
-		if r := o.reached[hosted{o.cluster.machineOf(m.ID), p.place}]; r != nil && !o.cluster.former(m) {
+		if r := o.reached[p].on(o.cluster.machineOf(m.ID)); r != nil && !o.cluster.former(m) {
 			r.before = 0
 		}
 	}
@@ -168,23 +167,24 @@ func (o *Quorum) told(e *history.Event, p *replicas, leader bool) {
 	if !leader || s == nil || int64(s.LeaderEpoch) != e.Trace.B {
 		return
 	}
-	hw, needs := e.Trace.A, o.needs(p)
-	for i, m := range slices.Concat(s.ISR, s.ELR) {
-		if name := o.cluster.machineOf(m.ID); name != "" && o.had(name, p.place) < hw {
+	hw, needs, all := e.Trace.A, o.needs(p), o.reached[p]
+	for i := range len(s.ISR) + len(s.ELR) {
+		name := o.cluster.machineOf(s.member(i).ID)
+		if had := all.on(name).had(); name != "" && had < hw {
 			o.Violate(e.At, Match, "%s leads %s and told that what lies below %d is committed, but %s, which is %s, has had no more than what lies below %d",
-				e.Machine, p.place, hw, name, rank(i, s), o.had(name, p.place))
+				e.Machine, p.place, hw, name, rank(i, s), had)
 			return
 		}
 	}
 	copies := 0
-	for _, name := range o.cluster.promise.Brokers {
-		if o.had(name, p.place) >= hw {
+	all.each(func(_ string, r *reach) {
+		if r.had() >= hw {
 			copies++
 		}
-	}
+	})
 	short := o.shortage(p)
 	switch {
-	case copies < needs:
+	case copies < needs && hw > 0:
 		o.Violate(e.At, HighMark, "%s leads %s and told that what lies below %d is committed, but only %d replicas have had it; acks=all needs %d", e.Machine, p.place, hw, copies, needs)
 	case short.begun:
 		o.Violate(e.At, HighMark, "%s leads %s and told that what lies below %d is committed, but in its leader epoch %d there were never more than %d replicas in sync; acks=all needs %d",

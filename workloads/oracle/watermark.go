@@ -30,7 +30,7 @@ type Watermarks struct {
 	Findings
 	recordless
 	cluster *Cluster
-	marks   map[hosted]*watermark
+	marks   byReplica[watermark]
 	high    map[place]int64 // the highest HW that a leader told since the last unclean election
 	ever    map[place]int64 // the highest that any broker told
 	disks   map[int]bool    // faults of disks that are active
@@ -84,17 +84,11 @@ func (w *watermark) written(at time.Duration) (hw int64) {
 
 // NewWatermarks judges the partitions that c follows.
 func NewWatermarks(c *Cluster) *Watermarks {
-	o := &Watermarks{cluster: c, marks: map[hosted]*watermark{}, high: map[place]int64{}, ever: map[place]int64{}, disks: map[int]bool{}, diskAt: none}
+	o := &Watermarks{cluster: c, marks: byReplica[watermark]{}, high: map[place]int64{}, ever: map[place]int64{}, disks: map[int]bool{}, diskAt: none}
 	o.Free(c.promise.Ruins.Records)
 	c.onTold = append(c.onTold, o.told)
 	c.onBegan = append(c.onBegan, o.began)
-	c.onGone = append(c.onGone, func(p *replicas) {
-		for k := range o.marks { // order: no matter
-			if k.place == p.place {
-				delete(o.marks, k)
-			}
-		}
-	})
+	c.onGone = append(c.onGone, func(p *replicas) { delete(o.marks, p) })
 	return o
 }
 
@@ -102,15 +96,15 @@ func NewWatermarks(c *Cluster) *Watermarks {
 func (o *Watermarks) Invariants() []string { return []string{HighMark} }
 
 func (o *Watermarks) mark(e *history.Event, p *replicas) *watermark {
-	k := hosted{e.Machine, p.place}
-	w := o.marks[k]
+	all := o.marks.of(p)
+	w := all.on(e.Machine)
 	if w == nil || w.inc != e.Incarnation {
 		owed := int64(0)
 		if w != nil {
 			owed = w.owed
 		}
 		w = &watermark{inc: e.Incarnation, epoch: none, unclean: p.unclean, owed: owed}
-		o.marks[k] = w
+		all.set(e.Machine, w)
 	}
 	if w.unclean != p.unclean {
 		w.unclean, w.hw, w.before = p.unclean, 0, 0
@@ -162,8 +156,8 @@ func (o *Watermarks) Observe(e *history.Event) {
 // outside follows what was done to a machine: what it must have written down, and what excuses that it has not.
 func (o *Watermarks) outside(e *history.Event) {
 	each := func(do func(w *watermark)) {
-		for k, w := range o.marks { // order: no matter
-			if k.machine == e.Machine {
+		for _, all := range o.marks { // order: no matter
+			if w := all.on(e.Machine); w != nil {
 				do(w)
 			}
 		}
@@ -207,7 +201,8 @@ func (o *Watermarks) named(e *history.Event) {
 	for i := range resp.Topics {
 		for j := range resp.Topics[i].Partitions {
 			at, rp := place{resp.Topics[i].Topic, resp.Topics[i].Partitions[j].Partition}, &resp.Topics[i].Partitions[j]
-			p, w := o.cluster.parts[at], o.marks[hosted{host, at}]
+			p := o.cluster.parts[at]
+			w := o.marks[p].on(host)
 			if rp.ErrorCode != 0 || !asksEnd(req, at) || p == nil || o.cluster.freed(p) || w == nil || w.epoch < 0 || w.since > e.Kafka.Start || w.unclean != p.unclean {
 				continue
 			}
