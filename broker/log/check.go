@@ -66,12 +66,15 @@ func (d *Damage) Is(target error) bool { return target == ErrDamaged }
 func CheckDir(files []DirFile) (Report, error) { return new(Checker).Check(files) }
 
 // Checker does what CheckDir does, again and again with the same memory.
-type Checker struct{ buf []byte }
+type Checker struct {
+	buf     []byte
+	batches []BatchInfo
+}
 
-// Check is CheckDir.
+// Check is CheckDir. The report's batches are valid until the next Check.
 func (k *Checker) Check(files []DirFile) (Report, error) {
-	c := checker{files: map[string]DirFile{}, buf: k.buf}
-	defer func() { k.buf = c.buf }()
+	c := checker{files: map[string]DirFile{}, buf: k.buf, report: Report{Batches: k.batches[:0]}}
+	defer func() { k.buf, k.batches = c.buf, c.report.Batches }()
 	for _, f := range files {
 		c.files[f.Name] = f
 		if base, suffix, ok := parseName(f.Name); ok && suffix == logSuffix {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Builder writes one batch at a time. The zero value is ready for Reset; its memory is used again, so building allocates nothing once warm.
@@ -41,7 +42,11 @@ func (b *Builder) Add(timestamp int64, key, value []byte, headers []RecordHeader
 		b.base, b.max = timestamp, timestamp
 	}
 	b.max = max(b.max, timestamp)
-	p := binary.AppendVarint(b.buf, int64(bodySize(timestamp-b.base, int64(b.count), key, value, headers)))
+	body := bodySize(timestamp-b.base, int64(b.count), key, value, headers)
+	if more := varintSize(int64(body)) + body; more > cap(b.buf)-len(b.buf) {
+		b.buf = slices.Grow(b.buf, max(more, cap(b.buf))) // twice as much: append would take many small steps
+	}
+	p := binary.AppendVarint(b.buf, int64(body))
 	p = append(p, 0)
 	p = binary.AppendVarint(p, timestamp-b.base)
 	p = binary.AppendVarint(p, int64(b.count))

@@ -36,12 +36,17 @@ func (s *Spare) Keep(frame, own []byte) []byte {
 	if cap(frame) > keepBytes {
 		return own
 	}
+	s.put(frame)
+	return own
+}
+
+// put is apart from Keep, which so costs no memory when there is nothing to put.
+func (s *Spare) put(frame []byte) {
 	for i := range s.slots {
 		if p := s.slots[i].Load(); (p == nil || cap(*p) < cap(frame)) && s.slots[i].CompareAndSwap(p, &frame) {
-			break
+			return
 		}
 	}
-	return own
 }
 
 // Read is [ReadFrame], in spare memory where the frame does not fit into the connection's own.

@@ -11,6 +11,7 @@ type Recorder struct {
 	now       func() time.Duration
 	observers []Observer
 	event     Event
+	traced    Event // a Traced one: most are, and its other fields are never set
 	seq       int64
 	applied   Applied
 }
@@ -107,9 +108,12 @@ func (r *Recorder) Traced(w Who, t machine.Event) {
 	if !r.applied.Fresh(w, &t) {
 		return
 	}
-	e := r.begin(Traced, w)
-	e.Trace = t
-	r.emit()
+	r.seq++
+	e := &r.traced
+	e.Seq, e.At, e.Kind, e.Machine, e.Incarnation, e.Trace = r.seq, r.now(), Traced, w.Machine, w.Incarnation, t
+	for _, o := range r.observers {
+		o.Observe(e)
+	}
 }
 
 // KafkaCalled passes on a finished request. The call is not kept.

@@ -130,8 +130,12 @@ func logModel(init logState) porcupine.Model {
 		Partition: func(ops []porcupine.Operation) [][]porcupine.Operation { return [][]porcupine.Operation{inOrder(ops)} },
 		Init:      func() any { return init },
 		Step: func(state, in, _ any) (bool, any) {
-			next, ok := stepLog(state.(logState), in.(*logOp))
-			return ok, next
+			was := state.(logState)
+			next, ok := stepLog(was, in.(*logOp))
+			if !ok || next == was {
+				return ok, state // which costs no memory
+			}
+			return true, next
 		},
 		Hash:              func(state any) uint64 { s := state.(logState); return s.hash ^ uint64(s.end)*0x9e3779b97f4a7c15 },
 		DescribeOperation: func(in, _ any) string { return in.(*logOp).String() },

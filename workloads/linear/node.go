@@ -227,8 +227,12 @@ func nodeModel(init nodeState, ops []*nodeOp) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return init },
 		Step: func(state, in, _ any) (bool, any) {
-			next, ok := stepNode(state.(nodeState), in.(*nodeOp))
-			return ok, next
+			was := state.(nodeState)
+			next, ok := stepNode(was, in.(*nodeOp))
+			if !ok || next == was {
+				return ok, state // which costs no memory
+			}
+			return true, next
 		},
 		Hash: hash, DescribeOperation: describe, DescribeState: show,
 	}

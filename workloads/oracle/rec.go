@@ -297,23 +297,22 @@ func (o *Recoveries) Finish(end End) {
 func (o *Recoveries) unchanged(l *diskLog, end End) {
 	d := o.disks
 	d.follow(l)
-	var known []logBatch
-	for _, s := range l.live() {
-		known = append(known, s.batches...)
-	}
 	batches, _, reached, wrong := d.last(l)
-	for i, b := range known {
-		if b.next() > l.visible {
-			break
+	for _, s := range l.live() {
+		for i, b := range s.batches {
+			if b.next() > l.visible {
+				break
+			}
+			if i >= len(batches) {
+				o.Violate(end.At, Recovery, "%s on %s: the records from %d on were visible and are not on disk any more: %s", l.place, l.on.machine, reached, wrong)
+				return
+			}
+			if b != batches[i] {
+				o.Violate(end.At, Recovery, "%s on %s: the bytes of the batch at offset %d changed after it was visible", l.place, l.on.machine, b.base)
+				return
+			}
 		}
-		if i >= len(batches) {
-			o.Violate(end.At, Recovery, "%s on %s: the records from %d on were visible and are not on disk any more: %s", l.place, l.on.machine, reached, wrong)
-			return
-		}
-		if b != batches[i] {
-			o.Violate(end.At, Recovery, "%s on %s: the bytes of the batch at offset %d changed after it was visible", l.place, l.on.machine, b.base)
-			return
-		}
+		batches = batches[min(len(s.batches), len(batches)):]
 	}
 	if end.Trouble == "" && !l.failed {
 		o.indexes(l, end.At)

@@ -54,15 +54,15 @@ func (w *whims) rewind(m *consumer.Message, by time.Duration) bool {
 
 // hold pauses the record's partition, and resumes it later.
 func (w *whims) hold(m *consumer.Message, d time.Duration) {
-	r, topic := w.r, w.r.topicName(m.Topic, m.TopicID)
-	r.rec.Suspended(w.p.who, w.c.Name, w.g.ID(), topic, m.Partition)
-	if w.g.Pause(m.Topic, m.Partition) != nil {
-		r.rec.Continued(w.p.who, w.c.Name, w.g.ID(), topic, m.Partition)
+	r, topic, called, partition := w.r, m.Topic, w.r.topicName(m.Topic, m.TopicID), m.Partition
+	r.rec.Suspended(w.p.who, w.c.Name, w.g.ID(), called, partition)
+	if w.g.Pause(topic, partition) != nil {
+		r.rec.Continued(w.p.who, w.c.Name, w.g.ID(), called, partition)
 		return
 	}
-	w.p.Go("app resumes", func() {
+	w.p.Go("app resumes", func() { // without m, so that no record costs memory because of it
 		w.p.Sleep(d)
-		r.rec.Continued(w.p.who, w.c.Name, w.g.ID(), topic, m.Partition)
-		_ = w.g.Resume(m.Topic, m.Partition) // likewise
+		r.rec.Continued(w.p.who, w.c.Name, w.g.ID(), called, partition)
+		_ = w.g.Resume(topic, partition) // likewise
 	})
 }
