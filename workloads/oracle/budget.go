@@ -236,5 +236,5 @@ func (b *BudgetCaps) Finish(end End) {
 // New makes all oracles of this package that judge by the history, in the order in which they are told. disk may be nil.
 func New(p *Promise, disk Disk) ([]Oracle, *Delivery) {
 	d := NewDelivery(p, disk)
-	return slices.Clip([]Oracle{d, NewOwnership(p), NewMembers(p), NewOffsets(p, disk), NewSessions(p), NewWatches(p), NewSequential(p), NewAsked(p), NewLocks(p), NewTerms(p), NewLiveness(p, d), NewRefusals(p), NewBudget(p), NewReasons(p), NewRejoins(p), NewExpiry(p), NewPauses()}), d
+	return slices.Clip([]Oracle{d, NewOwnership(p), NewMembers(p), NewOffsets(p, disk), NewSessions(p), NewWatches(p), NewSequential(p), NewAsked(p), NewLocks(p), NewTerms(p), NewLiveness(p, d), NewRefusals(p), NewBudget(p), NewReasons(p), NewRejoins(p), NewExpiry(p), NewPauses(), NewShares(p)}), d
 }

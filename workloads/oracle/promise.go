@@ -25,6 +25,9 @@ type Promise struct {
 	SessionSlack   time.Duration
 	Drift          float64
 
+	// Granted is the time-out that the service gives to the sessions of a machine, for what they ask. A machine that is not listed may get any.
+	Granted map[string]time.Duration
+
 	// OwnedWithin is T of OWNALL: how long after the last change of members, brokers or topics, and after the last
 	// fault, a partition may be without owner. 0: not judged.
 	OwnedWithin time.Duration
@@ -99,6 +102,7 @@ type Group struct {
 	RebalanceWithin time.Duration
 	Old             bool          // its members know no member ids before they are members
 	SessionTimeout  time.Duration // of its members
+	Assignor        string        // how its leader divides the partitions, by its protocol name
 	// Commits: its members commit by themselves what they processed, one record after the other, and for the last time when they part with a partition.
 	Commits bool
 	// MaxPoll is how long an application may work on one record and have its member stay in a coordinator group. 0: not judged.
@@ -112,6 +116,7 @@ type Topic struct {
 	Name           string
 	Partitions     int32
 	SegmentBytes   int64
+	SegmentAge     time.Duration // at which a segment is closed, counted from its first record. 0: not judged
 	RetentionTime  time.Duration // < 0: for ever
 	RetentionBytes int64         // < 0: unlimited
 	Replicas       int           // of each partition; 0 counts as 1

@@ -17,6 +17,7 @@ import (
 func (r *run) promise() *oracle.Promise {
 	t := &r.sc.Topology
 	p := &oracle.Promise{
+		Granted:     map[string]time.Duration{},
 		OwnedWithin: r.sc.Promise.Owned.V().D(),
 		HealWithin:  r.sc.Promise.Heal.V().D(),
 		Late:        deploy.OrNever(r.sc.Promise.Late, 0),
@@ -36,6 +37,10 @@ func (r *run) promise() *oracle.Promise {
 			p.Spare = append(p.Spare, n.name)
 		}
 		p.SessionTimeout = max(p.SessionTimeout, n.session)
+		if n.session > 0 {
+			tick := t.Coordinators.Tick.V().D()
+			p.Granted[n.name] = min(max(n.session, 2*tick), 20*tick).Truncate(time.Millisecond)
+		}
 	}
 	if !r.clocksGoApart() {
 		p.OffsetsRetention, p.OffsetsCheck = t.Brokers.OffsetsRetention.V().D(), t.Brokers.OffsetsCheck.V().D()
@@ -52,6 +57,7 @@ func (r *run) promise() *oracle.Promise {
 		o := oracle.Group{Name: g.Name, Topics: r.sc.TopicsOf(g), CommitWithin: r.settle() - 500*time.Millisecond}
 		if g.Protocol.V() == "coordinator" {
 			o.Coordinated, o.Eager, o.Static = true, g.Assignor.V() != "cooperative-sticky", g.Static.V() == "yes"
+			o.Assignor = g.Assignor.V()
 			o.RebalanceWithin, o.SessionTimeout, o.Old = g.MaxPollInterval.V().D(), g.SessionTimeout.V().D(), g.Clients.V() == "old"
 			if o.Old {
 				o.RebalanceWithin = o.SessionTimeout
@@ -73,7 +79,7 @@ func (r *run) promise() *oracle.Promise {
 	for i := range t.Topics {
 		c := deploy.TopicPolicy(&t.Topics[i])
 		p.Topics = append(p.Topics, oracle.Topic{
-			Name: t.Topics[i].Name, Partitions: int32(t.Topics[i].Partitions.V()), SegmentBytes: c.SegmentBytes,
+			Name: t.Topics[i].Name, Partitions: int32(t.Topics[i].Partitions.V()), SegmentBytes: c.SegmentBytes, SegmentAge: c.SegmentAge,
 			RetentionTime: c.RetentionTime, RetentionBytes: c.RetentionBytes,
 			Replicas: int(t.Topics[i].Replicas.V()), MinISR: int(t.Topics[i].MinISR.V()), Unclean: t.Topics[i].Unclean.V() == "yes", Compact: c.Compact, TombstoneRetention: c.DeleteRetention,
 		})
@@ -142,7 +148,7 @@ func (r *run) empanel() {
 	}
 	for _, o := range r.jury {
 		switch o.(type) {
-		case *oracle.Ownership, *oracle.Members, *oracle.Sessions, *oracle.Watches, *oracle.Sequential, *oracle.Asked, *oracle.Locks, *oracle.Terms:
+		case *oracle.Ownership, *oracle.Members, *oracle.Shares, *oracle.Sessions, *oracle.Watches, *oracle.Sequential, *oracle.Asked, *oracle.Locks, *oracle.Terms:
 			r.names.AttachNames(o)
 		case *linear.Oracle:
 			r.names.AttachLogs(o)
