@@ -21,6 +21,7 @@ type logBatch struct {
 	size    int32
 	crc     uint32
 	epoch   int32 // of the leader that appended it
+	first   int64 // timestamp of its first record, ms since 1970
 	maxTime int64 // ms since 1970; -1: none
 }
 
@@ -58,6 +59,7 @@ func readBatch(p []byte) (b logBatch, need int, err error) {
 	b = logBatch{
 		base: int64(binary.BigEndian.Uint64(p)), count: last + 1, size: int32(size), crc: binary.BigEndian.Uint32(p[17:]),
 		epoch:   int32(binary.BigEndian.Uint32(p[12:])),
+		first:   int64(binary.BigEndian.Uint64(p[27:])),
 		maxTime: int64(binary.BigEndian.Uint64(p[35:])),
 	}
 	if last < 0 || last == 1<<31-1 || b.base < 0 {
@@ -91,6 +93,7 @@ type segmentScan struct {
 	named   bool  // the file's name is durable
 	sealed  bool  // whole, durable and followed by the next segment, as are all before it: no need to look again
 	sized   bool  // its size was judged, and it does not grow any more
+	aged    int   // so many batches were judged by their age
 	dead    bool  // the broker said that it is deleted; the file may stay when the disk fails
 }
 

@@ -17,9 +17,10 @@ import (
 // A log goes as a whole only after its topic was deleted or its replica was moved to another broker; and all its segments do when a replica begins anew with another part of its leader's log,
 // which its checkpoint says first.
 // And what the policy does not keep goes: not later than Within after it could. That includes the only segment when all its records are too old, for the
-// broker rolls it then. A segment that holds several batches is not larger than the topic's segments may be, unless it may be compacted, which adds a little to each batch with tombstones.
+// broker rolls it then. A segment that holds several batches is not larger than the topic's segments may be, unless it may be compacted, which adds a little to each batch with tombstones. And no batch is appended behind a record that is
+// older by the age at which the topic's segments are closed (one replica: a copy may bring several batches at once).
 //
-// Not verified: that the active segment rolls by the age of its first record; topics whose policy the promise does not tell.
+// Not verified: topics whose policy the promise does not tell.
 //
 // Beyond the atlas ([Ruins]): of logs on a ruined disk only that none goes as a whole is judged: what cannot be read is no reason to remove it.
 type Retention struct {
@@ -47,7 +48,7 @@ func NewRetention(d *Disks) *Retention {
 	o.Free(d.promise.Ruins.Registry)
 	d.onRemove = append(d.onRemove, o.removed)
 	d.onDrop = append(d.onDrop, o.dropped)
-	d.onVisible = append(d.onVisible, func(l *diskLog, _ int64) { o.sized(l); o.look(l) })
+	d.onVisible = append(d.onVisible, func(l *diskLog, _ int64) { o.sized(l); o.aged(l); o.look(l) })
 	return o
 }
 
@@ -285,6 +286,27 @@ func (o *Retention) sized(l *diskLog) {
 	}
 }
 
+// aged looks whether a batch was appended to a segment that should have been closed for its age.
+func (o *Retention) aged(l *diskLog) {
+	t := o.topics[BaseTopic(l.topic)]
+	if t == nil || t.SegmentAge <= 0 || t.Compact || l.replicated {
+		return
+	}
+	for i := len(l.segs) - 1; i >= 0; i-- {
+		s := l.segs[i]
+		judged := s.aged
+		for s.aged = max(1, min(s.aged, len(s.batches))); s.aged < len(s.batches); s.aged++ {
+			if b, first := s.batches[s.aged], s.batches[0].first; b.maxTime-first >= t.SegmentAge.Milliseconds() {
+				o.Violate(o.disks.now(), Retain, "%s on %s: the batch at offset %d is in segment %d, whose first record is %v older; segments of this topic are closed after %v", l.place, l.on.machine,
+					b.base, s.base, time.Duration(b.maxTime-first)*time.Millisecond, t.SegmentAge)
+			}
+		}
+		if s.sealed && judged > 0 {
+			return // those before were judged when they were followed by this one
+		}
+	}
+}
+
 // Finish looks whether every log kept its bounds.
 func (o *Retention) Finish(end End) {
 	if end.Cut || end.Trouble != "" {
@@ -301,6 +323,7 @@ func (o *Retention) Finish(end End) {
 			}
 			o.disks.follow(l)
 			o.sized(l)
+			o.aged(l)
 			o.look(l)
 		}
 	}

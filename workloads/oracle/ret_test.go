@@ -274,3 +274,34 @@ func TestSegmentsThatGrowTooLarge(t *testing.T) {
 	f.visible(1)
 	f.silent()
 }
+
+func TestSegmentsAreClosedForTheirAge(t *testing.T) {
+	aging := Topic{RetentionTime: -1, RetentionBytes: -1, SegmentAge: time.Second}
+	put := func(f *forger, later time.Duration) {
+		f.stamp += later.Milliseconds()
+		f.put(2, "text")
+		f.sync()
+		f.visible(f.next)
+	}
+	f := forge(t, aging)
+	put(f, 0)
+	put(f, 999*time.Millisecond)
+	end := f.next
+	f.segment(end)
+	f.syncDirs()
+	put(f, time.Hour) // the first of its segment, however late it comes
+	f.silent()
+	f = forge(t, aging)
+	put(f, 0)
+	put(f, time.Second)
+	f.fires(Retain, "the batch at offset 2 is in segment 0, whose first record is 1s older; segments of this topic are closed after 1s")
+	// A copy may bring several batches at once, and compaction joins segments.
+	for _, excused := range []func(*Topic){func(t *Topic) { t.Replicas = 3 }, func(t *Topic) { t.Compact = true }} {
+		topic := aging
+		excused(&topic)
+		f := forge(t, topic)
+		put(f, 0)
+		put(f, time.Minute)
+		f.silent()
+	}
+}
