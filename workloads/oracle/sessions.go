@@ -14,6 +14,7 @@ import (
 //   - an ephemeral node is made by a session that lives, and is gone when its session ends;
 //   - an ephemeral node whose session lives goes only when somebody asked for it (needs the tap: a delete that succeeded, whose
 //     outcome is unknown, or that a crash may have hidden);
+//   - a session gets the time-out that its client asks for, within the bounds that the service sets (Promise.Granted);
 //   - a session does not expire earlier than its time-out after it was last heard of, less the drift that the promise allows. It was heard of when a client sent what was answered: a request that
 //     succeeded, a ping, a greeting to go on with the session (by the tap), also when the answer comes after the end;
 //   - the session of a process that is gone ends within its time-out and Promise.SessionSlack, counted from the last disturbance, with none
@@ -234,9 +235,16 @@ func (s *Sessions) confirmed(e *history.Event, what string, id int64, since time
 
 // uses notes which process a session belongs to.
 func (s *Sessions) uses(p process) {
-	if _, lives := s.reg.sessions[p.session]; lives && p.session != 0 {
-		s.procs[p.session] = p
+	known, lives := s.reg.sessions[p.session]
+	if !lives || p.session == 0 {
+		return
 	}
+	if _, before := s.procs[p.session]; !before {
+		if granted, asked := s.promise.Granted[p.machine]; asked && known.timeout != granted {
+			s.Violate(known.opened, Session, "session 0x%x of %s got a time-out of %v, for what it asked it should be %v", p.session, p.machine, known.timeout, granted)
+		}
+	}
+	s.procs[p.session] = p
 }
 
 // called learns from an operation of a client.

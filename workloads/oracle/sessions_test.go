@@ -1,6 +1,9 @@
 package oracle
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // session 7 is c1's and owns two nodes.
 const oneSession = `
@@ -80,4 +83,15 @@ func TestSessionsExpireInTime(t *testing.T) {
 	silent(t, NewSessions(calmly()), oneSession+"+1s; crash c1; crash coord; +1h; start coord; +10s;"+expire)
 	// Its process restarts and opens another session; the old one must go all the same.
 	fires(t, NewSessions(calmly()), Session, "session 0x7 still lives", oneSession+"+1s; crash c1; start c1; coord session.opened - - 8 6000000000; c1 consumer.joined g c1 8; +12s")
+}
+
+func TestSessionsGetTheTimeOutThatTheyAskFor(t *testing.T) {
+	granted := func(timeout time.Duration) *Promise {
+		p := calmly()
+		p.Granted = map[string]time.Duration{"c1": timeout}
+		return p
+	}
+	silent(t, NewSessions(granted(6*time.Second)), oneSession)
+	silent(t, NewSessions(granted(6*time.Second)), oneSession+"coord session.opened - - 8 2000000000; c2 call get /x 8 0s 0s ok") // of a machine that may have any
+	fires(t, NewSessions(granted(2*time.Second)), Session, "session 0x7 of c1 got a time-out of 6s, for what it asked it should be 2s", oneSession)
 }
