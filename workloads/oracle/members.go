@@ -30,6 +30,8 @@ import (
 //
 // And a group does not stay stable when one of its members goes: what that one was given would be nobody's. Not judged where members are static ones, who are replaced in their places.
 //
+// And who is gone is missed: while nothing disturbs the brokers, no group stays stable for longer than a session (and goneSlack) with a member whose process is gone (LIVE).
+//
 // And who works on one record for longer than Group.MaxPoll does not stay a member, for its partitions stand still: within slowSlack it is none any more, when nothing disturbs but members that come and go, and the group is stable
 // (KIP-62). Not judged of static members, who have their session to come back, and of applications that work on several records at a time.
 //
@@ -53,11 +55,13 @@ type Members struct {
 	told     map[seat]bool
 	deadline time.Duration // first moment when one of unowned may be overdue; none
 	parted   time.Duration // when a member went from a stable group; none: no group is to be looked at
+	servers  *servers
+	ghosts   []ghost
 }
 
 // NewMembers makes the oracle.
 func NewMembers(p *Promise) *Members {
-	o := &Members{promise: p, reg: newRegistry(), calm: newCalm(p), quiet: newQuiet(p), chairs: map[string]*chair{}, unowned: map[seat]time.Duration{}, told: map[seat]bool{}, deadline: none, parted: none}
+	o := &Members{promise: p, reg: newRegistry(), calm: newCalm(p), quiet: newQuiet(p), servers: newServers(p), chairs: map[string]*chair{}, unowned: map[seat]time.Duration{}, told: map[seat]bool{}, deadline: none, parted: none}
 	for i := range p.Groups {
 		if g := &p.Groups[i]; g.Coordinated {
 			o.groups = append(o.groups, &party{group: g, generation: none, stable: none, members: map[string]bool{}, went: map[string]time.Duration{},
@@ -69,7 +73,7 @@ func NewMembers(p *Promise) *Members {
 }
 
 // Invariants implements [Oracle].
-func (o *Members) Invariants() []string { return []string{Own1, OwnAll, Gen} }
+func (o *Members) Invariants() []string { return []string{Own1, OwnAll, Gen, Live} }
 
 // Needs implements [history.Selective].
 func (*Members) Needs() history.Steps { return history.Handing | history.Processing }
@@ -95,7 +99,11 @@ func (o *Members) Observe(e *history.Event) {
 	if o.parted >= 0 && e.At > o.parted {
 		o.unmissed()
 	}
+	if len(o.ghosts) > 0 {
+		o.haunted(e.At)
+	}
 	o.quiet.observe(e)
+	o.servers.observe(e)
 	switch e.Kind {
 	case history.Traced:
 		o.traced(e)
@@ -112,6 +120,7 @@ func (o *Members) Observe(e *history.Event) {
 	}
 	if e.Kind == history.MachineCrashed || e.Kind == history.MachineExited {
 		for _, p := range o.groups {
+			o.departed(e.At, p, actorKey{e.Machine, e.Incarnation})
 			o.gone(e, p)
 		}
 		for _, c := range o.chairs {
