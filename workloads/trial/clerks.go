@@ -58,9 +58,13 @@ func (r *run) clerk(p *running, name, server string, dice *rand.Rand) {
 		_, tap := p.taps()
 		watched := map[string]bool{} // by what is asked
 		c := coord.Connect(p, coord.Config{Servers: []string{server}, SessionTimeout: clerkSession, RequestTimeout: clerkPatience, Tap: tap, Name: name, OnEvent: func(e coord.Event) {
-			if e.Type == coord.EventChildrenChanged {
+			switch e.Type {
+			case coord.EventChildrenChanged:
 				delete(watched, "children")
-			} else {
+			case coord.EventDeleted:
+				delete(watched, "inside") // a watch on what is in the door is told of its end, too
+				fallthrough
+			default:
 				delete(watched, e.Path)
 			}
 		}})
@@ -93,6 +97,8 @@ func (r *run) clerk(p *running, name, server string, dice *rand.Rand) {
 				_, _, err = c.Exists(clerkDoor, leave(clerkDoor))
 			case 8:
 				_, _, err = c.Children(clerksPath, leave("children"))
+			case 9:
+				_, _, err = c.Children(clerkDoor, leave("inside"))
 			default:
 				_, _, err = c.Get(path, leave(path))
 			}
