@@ -20,7 +20,8 @@ import (
 //     in a rebalance, and if it has not synced since then also after it, no sooner than the rebalance time-out after the group began to wait for joins, or for syncs;
 //   - OWN1: an answer that proves a membership is good for a while, whoever gave it: who was told by this coordinator or by one before, in a heartbeat or a sync of a generation whose assignment it knows, that it is a member, and did
 //     not leave, is counted out by none before the shorter of its session and the rebalance time-out has passed since it sent that request. Until then it may act as owner;
-//   - LIVE: a member comes in by a member id that some client was told before (KIP-394). Of one that nobody knows of nothing is ever heard, and the others wait for it.
+//   - LIVE: a member comes in by a member id that some client was told before (KIP-394). Of one that nobody knows of nothing is ever heard, and the others wait for it;
+//   - BUDGET: a static member that stops does not leave: it may be back within its session (KIP-345).
 //
 // Not judged are the second and the third of static members, who may be replaced at any time (Members judges who acts), and the fourth of static ones and of clients that join without an id (Group.Old).
 //
@@ -220,6 +221,9 @@ func (o *Reasons) called(e *history.Event) {
 		}
 	case *kmsg.LeaveGroupRequest:
 		if g := o.groups[req.Group]; g != nil {
+			if g.group.Static && g.left[actorKey{e.Machine, e.Incarnation}] {
+				o.accuse(g, e.At, Budget, "%s stops, and leaves group %s, though its member is a static one, which may be back within its session: what it had goes to others meanwhile", e.Machine, g.group.Name)
+			}
 			g.forget(req.MemberID)
 			for i := range req.Members {
 				g.forget(req.Members[i].MemberID)

@@ -39,6 +39,15 @@ func TestRebalanceOfAStableGroupHasAReason(t *testing.T) {
 	silent(t, NewReasons(coordinated()), twoOfGroup+"b2 group.loaded __consumer_offsets/0 - 1 0 1;"+begins)
 }
 
+func TestStaticMembersDoNotLeave(t *testing.T) {
+	static := coordinated()
+	static.Groups[0].Static = true
+	leaves := twoOfGroup + "c2 consumer.left g; answer c2 leave g m2 1ms 0"
+	fires(t, NewReasons(static), Budget, "c2 stops, and leaves group g, though its member is a static one", leaves)
+	silent(t, NewReasons(static), twoOfGroup+"answer c2 leave g m2 1ms 0; +1ms; c2 consumer.left g") // for slowness (KIP-62)
+	silent(t, NewReasons(coordinated()), leaves)
+}
+
 func TestMembersAreCountedOutWithPatience(t *testing.T) {
 	told := "; +1ms; answer c2 beat g m2 1ms 25"
 	fires(t, NewReasons(coordinated()), Budget, "m2 on c2 is no member of group g since 5.032s, though the coordinator heard what it sent at 5.021s; its session is 1s, and a rebalance waits for it 3s",
