@@ -167,6 +167,9 @@ func (x *hosted) retain() error {
 	case err = <-done:
 	case err = <-x.troubles:
 	}
+	if err != nil && !errors.Is(err, ErrStopped) {
+		err = fmt.Errorf("%s at %s: %w", x.cell.Series.Name, x.cell.Value, err)
+	}
 	debug.FreeOSMemory() // what the filler left is not to be given back while the clients run
 	if err != nil || x.cell.Load.Cached.V() == "yes" {
 		return err
