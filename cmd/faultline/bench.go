@@ -17,6 +17,7 @@ import (
 	"faultline/reports"
 	"faultline/reports/measured"
 	"faultline/workloads/bench"
+	"faultline/workloads/campaign"
 	"faultline/workloads/scenario"
 )
 
@@ -157,6 +158,7 @@ func runSuite(w io.Writer, s *bench.Suite, p *bench.Profile, seeds []uint64, com
 	if err := systemsOf(s, bench.SystemOf); err != nil {
 		return err
 	}
+	campaign.HugePages()
 	interrupted, release := onInterrupt()
 	defer release()
 	var failed error

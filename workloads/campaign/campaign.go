@@ -64,6 +64,7 @@ func (c *Campaign) Run() *Summary {
 	if os.Getenv("GOGC") == "" {
 		defer debug.SetGCPercent(debug.SetGCPercent(CollectAt))
 	}
+	HugePages()
 	start := time.Now()
 	total := len(c.Scenarios) * len(c.Seeds)
 	workers := c.Workers

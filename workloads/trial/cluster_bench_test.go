@@ -78,6 +78,7 @@ func clusterRuns(b *testing.B, text string) {
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	defer debug.SetGCPercent(debug.SetGCPercent(campaign.CollectAt))
+	campaign.HugePages()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	var virtual time.Duration
