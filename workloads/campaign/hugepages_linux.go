@@ -7,8 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hugeBytes is how much of the heap gets huge pages: more than the worlds of a campaign take.
-const hugeBytes = 1 << 30
+// hugePieces of hugePiece bytes are how much of the heap gets huge pages: more than the worlds of a campaign take. Pieces, because the runtime clears what it takes unless all of it is new, and so touches it.
+const (
+	hugePieces = 64
+	hugePiece  = 16 << 20
+)
 
 var hugeOnce sync.Once
 
@@ -16,8 +19,13 @@ var hugeOnce sync.Once
 // at once. Go asks for none by itself, and many systems give huge ones only to who asks (/sys/kernel/mm/transparent_hugepage/enabled: madvise). It changes how long a run takes, and nothing else.
 func HugePages() {
 	hugeOnce.Do(func() {
-		memory := make([]byte, hugeBytes)            // addresses: nobody touches it
-		_ = unix.Madvise(memory, unix.MADV_HUGEPAGE) // a kernel without them goes on as before
-		runtime.GC()                                 // so that the heap has the addresses
+		var pieces [hugePieces][]byte // addresses: nobody touches them
+		for i := range pieces {
+			pieces[i] = make([]byte, hugePiece)
+			_ = unix.Madvise(pieces[i], unix.MADV_HUGEPAGE) // a kernel without them goes on as before
+		}
+		runtime.KeepAlive(&pieces)
+		clear(pieces[:])
+		runtime.GC() // so that the heap has the addresses
 	})
 }
