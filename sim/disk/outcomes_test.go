@@ -2,6 +2,7 @@ package disk
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -33,6 +34,7 @@ func TestOutcomesAgainstAPlainModel(t *testing.T) {
 }
 
 type pair struct {
+	opened []*plainFile // by steps that are under way
 	*rig
 	t        *rapid.T
 	plain    *plainDisk
@@ -65,7 +67,10 @@ func (p *pair) with(do func(f machine.File, plain *plainFile)) {
 		return
 	}
 	f := p.open(name, 0)
+	before := len(p.opened)
+	p.opened = append(p.opened, plain)
 	do(f, plain)
+	p.opened = p.opened[:min(before, len(p.opened))]
 	require.NoError(p.t, f.Close())
 }
 
@@ -262,6 +267,7 @@ func (p *pair) full(int) {
 func (p *pair) crash(int) {
 	p.m.ProcessCrash()
 	p.attach()
+	p.opened = nil
 	p.plain.crash()
 }
 
@@ -273,7 +279,10 @@ func (p *pair) compare() {
 		require.EqualValues(p.t, f.synced, v.Synced, name)
 	}
 	require.Len(p.t, p.m.Files(), len(p.plain.names))
-	require.EqualValues(p.t, p.plain.used()*PageBytes, p.m.Used())
+	named := slices.Collect(maps.Values(p.plain.names))
+	if !slices.ContainsFunc(p.opened, func(f *plainFile) bool { return !slices.Contains(named, f) }) { // what is removed takes space until it is closed
+		require.EqualValues(p.t, p.plain.used()*PageBytes, p.m.Used())
+	}
 	checkPages(p.t, p.m)
 	want := p.plain.outcomes()
 	if want == nil {
