@@ -2,32 +2,18 @@ package producer
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"faultline/broker/client"
-	"faultline/sim"
 	"faultline/sim/machine"
-	"faultline/sim/virtual"
 )
 
 // The log has forgotten the producer while the outcome of several batches is open. All of them are sent again together and refused: the first one settles what becomes of them, though the others are under way too, and the producer
 // goes on in the next epoch. Were they only ever sent again, they would be until their time is over.
 func TestBatchesThatAreRefusedTogetherAreSettled(t *testing.T) {
-	w := sim.New(sim.Config{Seed: 1})
-	t.Cleanup(func() {
-		if !t.Failed() {
-			w.Close()
-		}
-	})
-	done := false
-	virtual.New(w, virtual.Config{}).Add("app").Boot(func(m machine.Machine) error {
-		p, err := New(m, Config{Brokers: []string{"nowhere:9092"}, Acks: AcksAll, Idempotent: true, MaxInFlight: 3, BatchRecords: 1})
-		require.NoError(t, err)
-		p.mu.Lock()
-		defer p.mu.Unlock()
+	inside(t, Config{Acks: AcksAll, Idempotent: true, MaxInFlight: 3, BatchRecords: 1}, func(m machine.Machine, p *Producer) {
 		p.acc.as = identity{producer: 7}
 		part := p.acc.learn(&client.Topic{Name: "t", Partitions: []client.Partition{{Leader: 1}}}, m.Uptime()).parts[0]
 		for range 3 {
@@ -54,9 +40,5 @@ func TestBatchesThatAreRefusedTogetherAreSettled(t *testing.T) {
 			require.ErrorIs(t, b.err, ErrUnknown, "it may be in the log, and cannot be sent again under another number")
 		}
 		require.Equal(t, identity{producer: 7, epoch: 1}, p.acc.as)
-		done = true
-		return nil
 	})
-	w.Run(time.Second)
-	require.True(t, done)
 }

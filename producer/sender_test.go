@@ -13,8 +13,8 @@ import (
 	"faultline/sim/virtual"
 )
 
-// A partition moves while a batch of it is in flight to the leader before. When that one lands, whatever comes of it, the next batch goes to the new leader; nobody else might wake its sender.
-func TestABatchThatLandsAtTheLeaderBeforeLetsTheNextOneGo(t *testing.T) {
+// inside runs fn with a producer of a machine in a world without brokers, whose lock it holds.
+func inside(t *testing.T, cfg Config, fn func(m machine.Machine, p *Producer)) {
 	w := sim.New(sim.Config{Seed: 1})
 	t.Cleanup(func() {
 		if !t.Failed() {
@@ -22,11 +22,23 @@ func TestABatchThatLandsAtTheLeaderBeforeLetsTheNextOneGo(t *testing.T) {
 		}
 	})
 	done := false
+	cfg.Brokers = []string{"nowhere:9092"}
 	virtual.New(w, virtual.Config{}).Add("app").Boot(func(m machine.Machine) error {
-		p, err := New(m, Config{Brokers: []string{"nowhere:9092"}, Acks: AcksAll, MaxInFlight: 1})
+		p, err := New(m, cfg)
 		require.NoError(t, err)
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		fn(m, p)
+		done = true
+		return nil
+	})
+	w.Run(time.Second)
+	require.True(t, done)
+}
+
+// A partition moves while a batch of it is in flight to the leader before. When that one lands, whatever comes of it, the next batch goes to the new leader; nobody else might wake its sender.
+func TestABatchThatLandsAtTheLeaderBeforeLetsTheNextOneGo(t *testing.T) {
+	inside(t, Config{Acks: AcksAll, MaxInFlight: 1}, func(m machine.Machine, p *Producer) {
 		ledBy := func(broker int32) *sender {
 			part := p.acc.learn(&client.Topic{Name: "t", Partitions: []client.Partition{{Leader: broker}}}, m.Uptime()).parts[0]
 			return p.sender(part.node)
@@ -43,7 +55,7 @@ func TestABatchThatLandsAtTheLeaderBeforeLetsTheNextOneGo(t *testing.T) {
 		add()
 		f := old.flight()
 		f.batches = p.acc.drain(old.node, m.Uptime(), nil)
-		_, err = f.batches[0].encode()
+		_, err := f.batches[0].encode()
 		require.NoError(t, err)
 		add()
 		led := ledBy(2)
@@ -56,9 +68,5 @@ func TestABatchThatLandsAtTheLeaderBeforeLetsTheNextOneGo(t *testing.T) {
 		answer.Topics = append(answer.Topics, topic)
 		old.landed(f, answer, nil)
 		require.Zero(t, led.sleepsUntil, "its sender was woken")
-		done = true
-		return nil
 	})
-	w.Run(time.Second)
-	require.True(t, done)
 }

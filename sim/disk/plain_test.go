@@ -10,6 +10,7 @@ import (
 // plainDisk is the fault model of disk.go written down once more, as plainly as it can be: values are copied, nothing is shared, recycled or cached. It
 // knows no time. Directories are the root and "d", both durable from the start.
 type plainDisk struct {
+	open    []*plainFile          // by operations under way
 	names   map[string]*plainFile // as processes see them
 	durable map[string]*plainFile
 	pending []plainChange // oldest first
@@ -151,8 +152,13 @@ func (d *plainDisk) room(f *plainFile, n, offset int) int {
 }
 
 // used is how many pages have bytes.
+// used is how many pages are taken: by files that have a name, and by those that are open.
 func (d *plainDisk) used() (n int) {
-	for _, f := range d.names {
+	taken := map[*plainFile]bool{}
+	for _, f := range slices.AppendSeq(slices.Clone(d.open), maps.Values(d.names)) {
+		taken[f] = true
+	}
+	for f := range taken {
 		for _, p := range f.pages {
 			if p.newest != nil {
 				n++
@@ -232,6 +238,7 @@ func cutPage(p []byte, i, size int) []byte {
 
 // crash: Syncs under way promise nothing, what they captured must be synced again.
 func (d *plainDisk) crash() {
+	d.open = nil
 	for _, f := range d.files() {
 		for _, s := range f.syncs {
 			for i := range s.pages {

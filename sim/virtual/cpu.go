@@ -30,12 +30,6 @@ type CPU struct {
 	Interrupts Interrupts
 }
 
-// Interrupts are what else has a core while a task works: the ticks of an operating system and of the hypervisor below it. All costs are with them: they change no mean, but how evenly the work gets on. Without either figure there are none.
-type Interrupts struct {
-	Every time.Duration // work between one and the next, on average; how much is drawn, exponentially
-	Takes time.Duration // how long each holds the work up
-}
-
 // QueueCosts are what each step of machine.QueueWork costs.
 type QueueCosts struct{ Frame, Answer, Arrive, Send, Receive, Serve, Tell, Push, Take, Pass time.Duration }
 
@@ -62,12 +56,9 @@ func through(bytes, perSecond int64) time.Duration {
 
 // cores are the queues of one computer's processor: each core does one piece of work after the other.
 type cores struct {
-	free []time.Duration // when each core is done with what it has
-	slow float64         // how many times slower than normal
-
-	interrupts Interrupts
-	rng        *rand.Rand
-	next       time.Duration // work until the next interrupt
+	free       []time.Duration // when each core is done with what it has
+	slow       float64         // how many times slower than normal
+	interrupts interrupts
 
 	watched sim.Window
 	works   time.Duration // how long they are busy within, together
@@ -80,30 +71,7 @@ func newCores(c *CPU, rng *rand.Rand) cores {
 	if n <= 0 {
 		n = 4
 	}
-	k := cores{free: make([]time.Duration, n), slow: 1}
-	if i := c.Interrupts; i.Every > 0 && i.Takes > 0 {
-		k.interrupts, k.rng = i, rng
-		k.next = k.undisturbed()
-	}
-	return k
-}
-
-// undisturbed draws how much work there is between two interrupts.
-func (c *cores) undisturbed() time.Duration {
-	return time.Duration(c.rng.ExpFloat64() * float64(c.interrupts.Every))
-}
-
-// interrupted is how long work takes, which takes d on average, with the interrupts that fall into it.
-func (c *cores) interrupted(d time.Duration) time.Duration {
-	i := &c.interrupts
-	if i.Takes == 0 {
-		return d
-	}
-	d = time.Duration(float64(d) * float64(i.Every) / float64(i.Every+i.Takes))
-	for c.next -= d; c.next <= 0; c.next += c.undisturbed() {
-		d += i.Takes
-	}
-	return d
+	return cores{free: make([]time.Duration, n), slow: 1, interrupts: newInterrupts(c.Interrupts, rng)}
 }
 
 // occupy gives a task's work to the core that is free first and returns when it is done.
@@ -117,7 +85,7 @@ func (c *cores) occupy(t *sim.Task, now, d time.Duration) time.Duration {
 	if c.slow != 1 {
 		d = time.Duration(float64(d) * c.slow)
 	}
-	d = c.interrupted(d)
+	d = c.interrupts.lengthen(d)
 	begin := max(now, c.free[first])
 	done := begin + d
 	c.free[first] = done

@@ -26,23 +26,21 @@ type Profile struct {
 	Name  string `yaml:"name" need:"true"`
 	About string `yaml:"about"`
 	CPU   struct {
-		Cores     quantity.Counts     `yaml:"cores" need:"true" min:"1" max:"4096"`
-		Request   quantity.Durations  `yaml:"request" need:"true" min:"0s" max:"1m"` // per protocol message that a client writes or reads, and per request that a producer makes of batches
-		Serve     quantity.Durations  `yaml:"serve" min:"0s" max:"1m"`               // per protocol request that a server handles. Default: as request
-		Send      quantity.Durations  `yaml:"send" min:"0s" max:"1m"`                // per record that a producer takes and encodes
-		Record    quantity.Durations  `yaml:"record" need:"true" min:"0s" max:"1m"`  // per record that a server looks at
-		Receive   quantity.Durations  `yaml:"receive" min:"0s" max:"1m"`             // per record that a consumer decodes and hands over
-		Batch     quantity.Durations  `yaml:"batch" min:"0s" max:"1m"`               // per batch that a consumer checks, beside its records and bytes
-		Syscall   quantity.Durations  `yaml:"syscall" need:"true" min:"0s" max:"1m"` // per system call
-		Copy      quantity.Bandwidths `yaml:"copy" need:"true" min:"1KiB/s"`         // bytes copied
-		Move      quantity.Bandwidths `yaml:"move" min:"1KiB/s"`                     // bytes written to a connection, or read from one. Default: as copy
-		Store     quantity.Bandwidths `yaml:"store" min:"1KiB/s"`                    // bytes written to files. Default: as copy
-		Flush     quantity.Bandwidths `yaml:"flush" min:"0B/s"`                      // bytes that a sync takes to the disk, by its CPU time; 0B/s: they cost none
-		Sum       quantity.Bandwidths `yaml:"sum" need:"true" min:"1KiB/s"`          // bytes checksummed
-		Interrupt struct {
-			Every quantity.Durations `yaml:"every" min:"0s" max:"1h"` // work between two, on average
-			Takes quantity.Durations `yaml:"takes" min:"0s" max:"1m"` // how long it holds work up
-		} `yaml:"interrupt"`
+		Cores   quantity.Counts     `yaml:"cores" need:"true" min:"1" max:"4096"`
+		Request quantity.Durations  `yaml:"request" need:"true" min:"0s" max:"1m"` // per protocol message that a client writes or reads, and per request that a producer makes of batches
+		Serve   quantity.Durations  `yaml:"serve" min:"0s" max:"1m"`               // per protocol request that a server handles. Default: as request
+		Send    quantity.Durations  `yaml:"send" min:"0s" max:"1m"`                // per record that a producer takes and encodes
+		Record  quantity.Durations  `yaml:"record" need:"true" min:"0s" max:"1m"`  // per record that a server looks at
+		Receive quantity.Durations  `yaml:"receive" min:"0s" max:"1m"`             // per record that a consumer decodes and hands over
+		Batch   quantity.Durations  `yaml:"batch" min:"0s" max:"1m"`               // per batch that a consumer checks, beside its records and bytes
+		Syscall quantity.Durations  `yaml:"syscall" need:"true" min:"0s" max:"1m"` // per system call
+		Copy    quantity.Bandwidths `yaml:"copy" need:"true" min:"1KiB/s"`         // bytes copied
+		Move    quantity.Bandwidths `yaml:"move" min:"1KiB/s"`                     // bytes written to a connection, or read from one. Default: as copy
+		Store   quantity.Bandwidths `yaml:"store" min:"1KiB/s"`                    // bytes written to files. Default: as copy
+		Flush   quantity.Bandwidths `yaml:"flush" min:"0B/s"`                      // bytes that a sync takes to the disk, by its CPU time; 0B/s: they cost none
+		Sum     quantity.Bandwidths `yaml:"sum" need:"true" min:"1KiB/s"`          // bytes checksummed
+		// What else has a core while a task works. Without it nothing has.
+		Interrupt *Interrupt `yaml:"interrupt"`
 		// Bytes compressed, and bytes that decompression brings forth, by codec.
 		Compress   Codecs `yaml:"compress"`
 		Decompress Codecs `yaml:"decompress"`
@@ -72,6 +70,21 @@ type Profile struct {
 
 // Source is the profile's file, whose comments say where each figure comes from.
 func (p *Profile) Source() []byte { return p.source }
+
+// Interrupt is what else has a core now and then: see virtual.Interrupts.
+type Interrupt struct {
+	Every quantity.Durations `yaml:"every" need:"true" min:"1us" max:"1h"` // work between two, on average
+	Takes quantity.Durations `yaml:"takes" need:"true" min:"0s" max:"1m"`  // how long each holds work up
+}
+
+// interrupts are those of the profile.
+func (p *Profile) interrupts() virtual.Interrupts {
+	i := p.CPU.Interrupt
+	if i == nil {
+		return virtual.Interrupts{}
+	}
+	return virtual.Interrupts{Every: i.Every.V().D(), Takes: i.Takes.V().D()}
+}
 
 // QueueCosts are what the baseline queue's steps cost: see machine.QueueWork.
 type QueueCosts struct {
@@ -196,7 +209,7 @@ func (p *Profile) Hardware() virtual.Config {
 		CPU: virtual.CPU{
 			Cores: int(p.CPU.Cores.V()), Request: p.CPU.Request.V().D(), Serve: orElse(p.CPU.Serve, p.CPU.Request).D(), Send: p.CPU.Send.V().D(), Record: p.CPU.Record.V().D(), Receive: p.CPU.Receive.V().D(), Batch: p.CPU.Batch.V().D(), Syscall: p.CPU.Syscall.V().D(),
 			Copy: int64(p.CPU.Copy.V()), Move: int64(orElse(p.CPU.Move, p.CPU.Copy)), Store: int64(orElse(p.CPU.Store, p.CPU.Copy)), Flush: int64(p.CPU.Flush.V()), Sum: int64(p.CPU.Sum.V()),
-			Pack: p.CPU.Compress.numbered(), Inflate: p.CPU.Decompress.numbered(), Queue: p.queue(), Interrupts: virtual.Interrupts{Every: p.CPU.Interrupt.Every.V().D(), Takes: p.CPU.Interrupt.Takes.V().D()},
+			Pack: p.CPU.Compress.numbered(), Inflate: p.CPU.Decompress.numbered(), Queue: p.queue(), Interrupts: p.interrupts(),
 		},
 		Disk: disk.Config{
 			ReadBandwidth: int64(p.Disk.Read.V()), WriteBandwidth: int64(p.Disk.Write.V()), Seek: p.Disk.Seek.V().D(), Flush: p.Disk.Flush.V().D(),

@@ -46,6 +46,19 @@ func (c *coordinators) observe(e *history.Event) bool {
 	return true
 }
 
+// loaded takes the event that a broker has loaded groups (machine.GroupsLoaded), and gives those that it coordinates from now on to fn.
+func loaded[T any](c *coordinators, e *history.Event, groups map[string]T, fn func(T)) {
+	if !c.observe(e) {
+		return
+	}
+	at, _ := parsePlace(e.Trace.Subject)
+	for name, g := range groups { // order: each on its own
+		if c.of(at.partition, name) {
+			fn(g)
+		}
+	}
+}
+
 // of reports whether the partition of the offsets topic keeps the group.
 func (c *coordinators) of(partition int32, name string) bool {
 	return c.partitions > 0 && group.PartitionOf(name, c.partitions) == partition

@@ -97,15 +97,9 @@ func (o *Expiry) traced(e *history.Event) {
 	t := &e.Trace
 	switch t.Kind {
 	case machine.GroupsLoaded:
-		if !o.coords.observe(e) {
-			return
-		}
-		at, _ := parsePlace(t.Subject)
-		for name, g := range o.groups { // order: each on its own
-			if o.coords.of(at.partition, name) {
-				g.broker, g.looks = e.Machine, e.At
-			}
-		}
+		loaded(&o.coords, e, o.groups, func(g *unused) {
+			g.broker, g.looks = e.Machine, e.At
+		})
 	case machine.GroupChanged:
 		if g := o.groups[t.Subject]; g != nil && o.coords.observe(e) {
 			o.changed(e, t.Subject, g)

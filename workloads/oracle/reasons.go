@@ -120,17 +120,11 @@ func (o *Reasons) traced(e *history.Event) {
 			g.left[actorKey{e.Machine, e.Incarnation}] = true
 		}
 	case machine.GroupsLoaded:
-		if !o.coords.observe(e) {
-			return
-		}
-		at, _ := parsePlace(t.Subject)
-		for name, g := range o.groups { // order: each on its own
-			if o.coords.of(at.partition, name) {
-				g.state, g.came, g.waits = "", false, none
-				clear(g.heard)
-				clear(g.went)
-			}
-		}
+		loaded(&o.coords, e, o.groups, func(g *reasons) {
+			g.state, g.came, g.waits = "", false, none
+			clear(g.heard)
+			clear(g.went)
+		})
 	case machine.GroupChanged, machine.GroupCame, machine.GroupWent:
 		if g := o.groups[t.Subject]; g != nil && o.coords.observe(e) {
 			o.coordinated(e, g)

@@ -105,16 +105,10 @@ func (o *Shares) traced(e *history.Event) {
 			d.process[claimedBy{"", e.Machine, e.Incarnation}] = t.Detail
 		}
 	case machine.GroupsLoaded:
-		if !o.coords.observe(e) {
-			return
-		}
-		at, _ := parsePlace(t.Subject)
-		for name, d := range o.groups { // order: each on its own
-			if o.coords.of(at.partition, name) {
-				clear(d.members)
-				d.given, d.since, d.ended = map[place]string{}, none, none
-			}
-		}
+		loaded(&o.coords, e, o.groups, func(d *division) {
+			clear(d.members)
+			d.given, d.since, d.ended = map[place]string{}, none, none
+		})
 	case machine.GroupCame, machine.GroupWent:
 		if d := o.groups[t.Subject]; d != nil && o.coords.observe(e) {
 			if t.Kind == machine.GroupCame {
