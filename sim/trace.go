@@ -18,7 +18,7 @@ const (
 	KindEnd                   // a task ends
 	KindWake                  // a parked task becomes runnable
 	KindTimer                 // a timer fires. A: its argument
-	KindNet                   // the first that has words. Text: what. See sim/net
+	KindNet                   // Text: what. See sim/net
 	KindDisk                  // Text: operation and path. See sim/disk
 	KindFault                 // Text: the fault
 	KindState                 // an event of a program (machine.Event). Text: kind and subject
@@ -66,37 +66,15 @@ func (w *World) record(k Kind, t *Task, a, b uint64) {
 		id = uint64(t.id)
 	}
 	w.fold(uint64(k)|id<<8, a, b)
-	e := &w.ring[w.events&w.mask]
-	e.at, e.kind, e.task, e.a, e.b = w.now, k, t, a, b
 	if w.cfg.Trace != nil {
-		w.show()
+		w.show(Entry{Kind: k, Task: t, A: a, B: b})
 	}
-}
-
-// happening is an event in the ring. Few have words: these are kept apart, so that an event of the kernel touches little memory.
-type happening struct {
-	at   int64
-	task *Task
-	a, b uint64
-	kind Kind
-}
-
-type words struct{ origin, text, detail string }
-
-// entry is an event of the ring by its number.
-func (w *World) entry(seq uint64) Entry {
-	e := &w.ring[seq&w.mask]
-	x := Entry{Seq: seq, At: time.Duration(e.at), Kind: e.kind, Task: e.task, A: e.a, B: e.b}
-	if e.kind >= KindNet {
-		s := &w.words[seq&w.mask]
-		x.Origin, x.Text, x.Detail = s.origin, s.text, s.detail
-	}
-	return x
 }
 
 // show passes the latest event to the trace.
-func (w *World) show() {
-	w.shown = w.entry(w.events)
+func (w *World) show(e Entry) {
+	e.Seq, e.At = w.events, w.Now()
+	w.shown = e
 	w.cfg.Trace(&w.shown)
 }
 
@@ -110,11 +88,8 @@ func (w *World) Record(k Kind, origin, text, detail string, a, b uint64) {
 	if detail != "" {
 		w.hash = mum(w.hash^textHash(detail), 0xd6e8feb86659fd93)
 	}
-	e, s := &w.ring[w.events&w.mask], &w.words[w.events&w.mask]
-	e.at, e.kind, e.task, e.a, e.b = w.now, k, w.cur, a, b
-	s.origin, s.text, s.detail = origin, text, detail
 	if w.cfg.Trace != nil {
-		w.show()
+		w.show(Entry{Kind: k, Task: w.cur, Origin: origin, Text: text, Detail: detail, A: a, B: b})
 	}
 }
 
@@ -144,13 +119,3 @@ func textHash(s string) uint64 { return xxhash.Sum64String(s) }
 
 // HashBytes is the hash of a payload, for events that carry one.
 func HashBytes(p []byte) uint64 { return xxhash.Sum64(p) }
-
-// Recent returns the latest events, oldest first.
-func (w *World) Recent() []Entry {
-	n := min(w.events, uint64(len(w.ring)))
-	out := make([]Entry, 0, n)
-	for seq := w.events - n + 1; seq <= w.events; seq++ {
-		out = append(out, w.entry(seq))
-	}
-	return out
-}

@@ -22,8 +22,6 @@ type Config struct {
 	Depth int
 	// Steps is the PCT policy's estimate of the scheduling points in a run. Default 100,000.
 	Steps int
-	// Ring is how many of the latest events are kept, rounded up to a power of two. Default 1024.
-	Ring int
 	// Trace, if set, sees every event at the moment when it is folded into the hash. The entry is reused.
 	Trace func(*Entry)
 	// MaxInstant is how many events at one virtual instant make a livelock. Default 1,000,000.
@@ -46,11 +44,8 @@ type World struct {
 	tasks   []*Task // live tasks, unordered; Task.slot is the index
 	nextID  uint32
 	pct     pct
-	later   []func()    // to do in the loop before the next task runs
-	ring    []happening // the latest events, by number
-	words   []words     // theirs, of those that have any
-	shown   Entry       // what the trace sees
-	mask    uint64
+	later   []func() // to do in the loop before the next task runs
+	shown   Entry    // what the trace sees
 	halt    *Outcome
 	instant int // events at the current instant
 	closed  bool
@@ -70,11 +65,7 @@ func New(cfg Config) *World {
 	if cfg.MaxInstant == 0 {
 		cfg.MaxInstant = 1_000_000
 	}
-	ring := 1
-	for ring < max(cfg.Ring, 1024) {
-		ring *= 2
-	}
-	w := &World{cfg: cfg, hash: cfg.Seed, ring: make([]happening, ring), words: make([]words, ring), mask: uint64(ring - 1)}
+	w := &World{cfg: cfg, hash: cfg.Seed}
 	w.rng = splitmix(keyedSeed(cfg.Seed, "sim/scheduler", ""))
 	w.pct.init(w)
 	return w
@@ -173,7 +164,7 @@ func (w *World) fire(t *Timer) {
 	t.ev.Fire(t.arg)
 }
 
-// Close ends every task. The world's hash, events and ring stay readable.
+// Close ends every task. The world's hash and events stay readable.
 func (w *World) Close() {
 	if w.closed {
 		return

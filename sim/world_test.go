@@ -304,9 +304,9 @@ func TestStreamsAreIndependent(t *testing.T) {
 	require.NotEqual(t, first, w.Stream("net/latenc", "ya>b").Uint64(), "purpose and entity are apart")
 }
 
-func TestRingKeepsTheLatestEvents(t *testing.T) {
-	var all []string
-	w := sim.New(sim.Config{Ring: 8, Trace: func(e *sim.Entry) { all = append(all, e.String()) }})
+func TestTraceShowsEveryEvent(t *testing.T) {
+	var all []sim.Entry
+	w := sim.New(sim.Config{Trace: func(e *sim.Entry) { all = append(all, *e) }})
 	defer w.Close()
 	w.Go(nil, "main", func() {
 		for i := range 3000 {
@@ -314,12 +314,13 @@ func TestRingKeepsTheLatestEvents(t *testing.T) {
 		}
 	})
 	w.Run(forever)
-	recent := w.Recent()
-	require.Len(t, recent, 1024)
-	require.Equal(t, w.Events(), recent[len(recent)-1].Seq)
-	for i, e := range recent {
-		require.Equal(t, all[len(all)-len(recent)+i], e.String())
+	require.Len(t, all, int(w.Events()))
+	for i, e := range all {
+		require.EqualValues(t, i+1, e.Seq)
 	}
+	ticks := slices.DeleteFunc(all, func(e sim.Entry) bool { return e.Kind != sim.KindState })
+	require.Len(t, ticks, 3000)
+	require.Contains(t, ticks[2999].String(), "m tick 2999 0")
 }
 
 func TestHashSeesOrderAndContent(t *testing.T) {
