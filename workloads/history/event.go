@@ -225,38 +225,3 @@ type Stat struct {
 type Observer interface {
 	Observe(e *Event)
 }
-
-// Steps are those of a record's way from application to application. Their events are most of all, and most observers need few of them.
-type Steps uint8
-
-const (
-	Sending    Steps = 1 << iota // Sent
-	Acking                       // Acked
-	Handing                      // Traced, machine.ConsumerHanded
-	Processing                   // Processed
-
-	AllSteps = Sending | Acking | Handing | Processing
-)
-
-// StepOf is which step of a record an event is, 0 when it is none.
-func StepOf(e *Event) Steps {
-	switch e.Kind {
-	case Sent:
-		return Sending
-	case Acked:
-		return Acking
-	case Processed:
-		return Processing
-	case Traced:
-		if e.Trace.Kind == machine.ConsumerHanded {
-			return Handing
-		}
-	}
-	return 0
-}
-
-// Selective is an observer that needs to be shown some steps of records only; all other events are shown to it.
-type Selective interface {
-	Observer
-	Needs() Steps
-}

@@ -9,7 +9,7 @@ import (
 // Recorder is told what happens in a world and tells its observers. It allocates nothing for an event.
 type Recorder struct {
 	now       func() time.Duration
-	observers []Observer
+	observers Audience[Observer]
 	event     Event
 	traced    Event // a Traced one: most are, and its other fields are never set
 	seq       int64
@@ -19,8 +19,8 @@ type Recorder struct {
 // NewRecorder returns a recorder without observers. now reads the world's time.
 func NewRecorder(now func() time.Duration) *Recorder { return &Recorder{now: now} }
 
-// Attach adds an observer. Observers are told in the order in which they were attached.
-func (r *Recorder) Attach(o Observer) { r.observers = append(r.observers, o) }
+// Attach adds an observer. Observers are told in the order in which they were attached; one that is [Selective], what it needs.
+func (r *Recorder) Attach(o Observer) { r.observers.Add(o, NeedsOf(o)) }
 
 // Count is the number of events so far.
 func (r *Recorder) Count() int64 { return r.seq }
@@ -39,7 +39,7 @@ func (r *Recorder) begin(k Kind, w Who) *Event {
 }
 
 func (r *Recorder) emit() {
-	for _, o := range r.observers {
+	for _, o := range r.observers.Of(&r.event) {
 		o.Observe(&r.event)
 	}
 }
@@ -111,7 +111,7 @@ func (r *Recorder) Traced(w Who, t machine.Event) {
 	r.seq++
 	e := &r.traced
 	e.Seq, e.At, e.Kind, e.Machine, e.Incarnation, e.Trace = r.seq, r.now(), Traced, w.Machine, w.Incarnation, t
-	for _, o := range r.observers {
+	for _, o := range r.observers.Of(e) {
 		o.Observe(e)
 	}
 }

@@ -68,7 +68,7 @@ func New(p *oracle.Promise) *Oracle {
 func (o *Oracle) Invariants() []string { return []string{Linear, Durable, oracle.CMono} }
 
 // Needs implements [history.Selective].
-func (*Oracle) Needs() history.Steps { return history.Sending }
+func (*Oracle) Needs() history.Steps { return history.Sending | history.Requesting }
 
 // Observe takes an event of the run.
 func (o *Oracle) Observe(e *history.Event) {

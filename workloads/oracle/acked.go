@@ -53,11 +53,6 @@ func (*Acknowledged) Needs() history.Steps { return history.Sending | history.Ac
 
 // Observe takes an event of the run.
 func (o *Acknowledged) Observe(e *history.Event) {
-	if history.StepOf(e) == 0 {
-		o.disks.Observe(e)
-		o.cluster.Observe(e)
-		return
-	}
 	if e.Kind == history.Sent {
 		for e.ID.Source() >= len(o.sources) {
 			o.sources = append(o.sources, Producer{})

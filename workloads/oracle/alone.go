@@ -16,7 +16,6 @@ import (
 // Not verified: leaders that have company, whose next fetch moves the high watermark; leaders that hear of it from the registry. Beyond the atlas ([Ruins]) a partition that is freed is not judged.
 type Solitude struct {
 	Findings
-	recordless
 	cluster *Cluster
 	logs    byReplica[lone]
 	waits   []wait
@@ -59,6 +58,9 @@ func (o *Solitude) drop(which func(w *wait) bool) {
 	o.waits = slices.DeleteFunc(o.waits, func(w wait) bool { return which(&w) })
 }
 
+// Needs implements [history.Selective].
+func (*Solitude) Needs() history.Steps { return history.Appending | history.Committing }
+
 // Observe takes an event of the run.
 func (o *Solitude) Observe(e *history.Event) {
 	if lag := o.cluster.promise.ReplicaLag; len(o.waits) > 0 {
@@ -78,7 +80,6 @@ func (o *Solitude) Observe(e *history.Event) {
 	case history.Traced:
 		o.traced(e)
 	}
-	o.cluster.Observe(e)
 }
 
 func (o *Solitude) traced(e *history.Event) {

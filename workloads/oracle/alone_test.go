@@ -38,7 +38,7 @@ func TestSolitude(t *testing.T) {
 			p := replicatedPromise(-1)
 			p.ReplicaLag, p.Topics[0].MinISR = time.Second, c.least
 			p.Ruins = NewRuins(p)
-			o := ruling{NewSolitude(NewCluster(p)), p.Ruins}
+			o := judging(p, NewSolitude, p.Ruins)
 			s := newStory(t, o)
 			began := "b1 leader.began t/0 - 0 0 0; "
 			if name == "does not lead yet" {

@@ -27,7 +27,6 @@ import (
 // Not verified: the latency of records (Delivery judges Promise.Late), requests that a crash interrupted.
 type BudgetCaps struct {
 	Findings
-	recordless
 	promise *Promise
 	reg     *registry
 	calm    *calm
@@ -61,6 +60,9 @@ func NewBudget(p *Promise) *BudgetCaps {
 
 // Invariants implements [Oracle].
 func (b *BudgetCaps) Invariants() []string { return []string{Budget} }
+
+// Needs implements [history.Selective].
+func (*BudgetCaps) Needs() history.Steps { return history.Requesting }
 
 // Observe implements [Oracle].
 func (b *BudgetCaps) Observe(e *history.Event) {

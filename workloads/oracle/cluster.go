@@ -10,12 +10,11 @@ import (
 	"faultline/workloads/history"
 )
 
-// Cluster follows the partitions that have several replicas, for the oracles that judge them: Agreement, Watermarks, Uncommitted, Acked and Epochs. All of them share one; each passes
-// it the events that it gets.
+// Cluster follows the partitions that have several replicas, for the oracles that judge them: Agreement, Watermarks, Uncommitted, Acked and Epochs. All of them share one, which is
+// shown each event before they are.
 type Cluster struct {
 	promise *Promise
 	reg     *registry
-	seq     int64
 	brokers map[int32]*enrolled
 	started map[string]time.Duration // machine -> start of its process
 	parts   map[place]*replicas
@@ -81,12 +80,11 @@ func (c *Cluster) state(at place) *PartitionState {
 	return nil
 }
 
-// Observe takes an event of the run; each only once, however often it is passed.
+// Needs implements [history.Selective].
+func (*Cluster) Needs() history.Steps { return history.Committing }
+
+// Observe takes an event of the run.
 func (c *Cluster) Observe(e *history.Event) {
-	if e.Seq <= c.seq {
-		return
-	}
-	c.seq = e.Seq
 	if e.Kind == history.MachineStarted {
 		c.started[e.Machine] = e.At
 	}

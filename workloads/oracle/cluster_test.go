@@ -23,7 +23,7 @@ func TestWatermarks(t *testing.T) {
 		b1 log.appended t/0 - 0 5; b2 log.appended t/0 - 0 5; b3 log.appended t/0 - 0 5
 		b1 log.committed t/0 - 5 0 1; b2 log.committed t/0 - 3 0 0`
 	moved := begin + leads(2, 1, 2, 3) + "b2 leader.began t/0 - 1 5 3\n"
-	w := func() *Watermarks { return NewWatermarks(NewCluster(replicatedPromise(-1))) }
+	w := func() leaning { return judging(replicatedPromise(-1), NewWatermarks) }
 	t.Run("a new leader may begin lower", func(t *testing.T) {
 		silent(t, w(), moved+"b2 log.committed t/0 - 5 1 1")
 	})
@@ -84,7 +84,7 @@ func TestWatermarks(t *testing.T) {
 	t.Run("an unclean election may take it back", func(t *testing.T) {
 		p := replicatedPromise(-1)
 		p.Topics[0].Unclean = true
-		silent(t, NewWatermarks(NewCluster(p)), begin+leads(-1, 1, 1)+leads(2, 2, 2)+`
+		silent(t, judging(p, NewWatermarks), begin+leads(-1, 1, 1)+leads(2, 2, 2)+`
 			b2 leader.began t/0 - 2 3 2; b2 log.committed t/0 - 3 2 1; b1 log.committed t/0 - 5 0 1`+leads(3, 3, 3, 2)+`
 			b3 leader.began t/0 - 3 3 2; b3 log.committed t/0 - 4 3 1`)
 	})
@@ -99,7 +99,7 @@ func TestWatermarksOfALogThatBeginsFurtherBack(t *testing.T) {
 		b1 log.appended t/0 - 0 5; b2 log.appended t/0 - 0 5; b3 log.appended t/0 - 0 2
 		b1 log.committed t/0 - 5 0 1; b2 log.committed t/0 - 5 0 0; b2 log.deleted t/0 - 0 5`
 	unclean := begin + leads(-1, 1, 1) + leads(3, 2, 3) + "b3 leader.began t/0 - 2 2 0; b3 log.committed t/0 - 2 2 1; "
-	w := func() *Watermarks { return NewWatermarks(NewCluster(p)) }
+	w := func() leaning { return judging(p, NewWatermarks) }
 	silent(t, w(), unclean+"b2 log.committed t/0 - 2 2 0; b2 log.truncated t/0 - 5 2; b2 log.appended t/0 - 2 3; b2 log.committed t/0 - 3 2 0")
 	fires(t, w(), HighMark, "appends to t/0, whose log starts at 5, above the high watermark 2", unclean+"b2 log.committed t/0 - 2 2 0; b2 log.appended t/0 - 5 6")
 	fires(t, w(), HighMark, "tells the high watermark 2 of t/0, whose log has 5 to 5", begin+leads(3, 1, 3)+"b3 leader.began t/0 - 1 2 0; b2 log.committed t/0 - 2 1 0")
@@ -107,7 +107,7 @@ func TestWatermarksOfALogThatBeginsFurtherBack(t *testing.T) {
 
 func TestEpochs(t *testing.T) {
 	begin := threeReplicas + "z znode.created /controller_epoch -; z znode.set /controller_epoch - 1" + leads(1, 0, 1, 2, 3) + "b1 leader.began t/0 - 0 0 0\n"
-	o := func() *Epochs { return NewEpochs(NewCluster(replicatedPromise(-1))) }
+	o := func() leaning { return judging(replicatedPromise(-1), NewEpochs) }
 	t.Run("a leader after the other, each in its own epoch", func(t *testing.T) {
 		silent(t, o(), begin+leads(2, 1, 2, 3)+"b2 leader.began t/0 - 1 0 0; b1#2 log.opened t/0 - 0 0"+leads(2, 1, 2, 3, 1))
 	})
@@ -135,10 +135,10 @@ func TestEpochs(t *testing.T) {
 }
 
 func TestSteadiness(t *testing.T) {
-	o := func() *Steadiness {
+	o := func() leaning {
 		p := replicatedPromise(-1)
 		p.ReplicaLag, p.SessionTimeout = time.Second, time.Second
-		return NewSteadiness(NewCluster(p))
+		return judging(p, NewSteadiness)
 	}
 	begin := "start z; " + threeReplicas + leads(1, 0, 1, 2, 3)
 	silent(t, o(), begin+"+2s"+leads(1, 0, 1, 2))
@@ -148,7 +148,7 @@ func TestSteadiness(t *testing.T) {
 
 func TestUncommitted(t *testing.T) {
 	for hw, want := range map[int64]bool{1: false, 2: true} {
-		o := NewUncommitted(NewCluster(replicatedPromise(-1)))
+		o := judging(replicatedPromise(-1), NewUncommitted)
 		s := newStory(t, o)
 		s.tell(threeReplicas + leads(1, 0, 1, 2, 3) + "b1 leader.began t/0 - 0 0 0; b1 log.committed t/0 - 1 0 1")
 		resp := kmsg.NewPtrFetchResponse()
@@ -198,7 +198,7 @@ func newTrio(t *testing.T, acks int16) *trio {
 		x.w.Run(x.w.Now() + time.Hour)
 		require.Len(t, x.files, i+1)
 	}
-	x.story = newStory(t, x.match, x.acked)
+	x.story = newStory(t, d, c, x.match, x.acked)
 	x.tell(threeReplicas + leads(1, 0, 1, 2, 3) + "b1 leader.began t/0 - 0 0 0")
 	return x
 }

@@ -15,7 +15,6 @@ import (
 // atlas ([Ruins]) a partition that is freed is not judged.
 type Uncommitted struct {
 	Findings
-	recordless
 	cluster *Cluster
 }
 
@@ -29,9 +28,11 @@ func NewUncommitted(c *Cluster) *Uncommitted {
 // Invariants lists what it can report.
 func (o *Uncommitted) Invariants() []string { return []string{Dirty} }
 
+// Needs implements [history.Selective].
+func (*Uncommitted) Needs() history.Steps { return history.Requesting }
+
 // Observe takes an event of the run.
 func (o *Uncommitted) Observe(e *history.Event) {
-	o.cluster.Observe(e)
 	if e.Kind != history.KafkaCalled || len(o.cluster.order) == 0 {
 		return
 	}

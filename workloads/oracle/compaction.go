@@ -74,10 +74,6 @@ func (o *Compaction) Observe(e *history.Event) {
 		o.order = slices.DeleteFunc(o.order, func(t *table) bool { return t.topic == topic })
 		maps.DeleteFunc(o.tables, func(p place, _ *table) bool { return p.topic == topic })
 	}
-	o.disks.Observe(e)
-	if o.cluster != nil {
-		o.cluster.Observe(e)
-	}
 }
 
 // follows tells whether the topic is compacted and there, judges whether anything is promised of the partition besides.

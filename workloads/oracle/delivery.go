@@ -82,6 +82,9 @@ func (d *Delivery) Invariants() []string { return []string{Deliver, Order, Idemp
 // Stats counts what was seen so far.
 func (d *Delivery) Stats() Stats { return d.stats }
 
+// Needs implements [history.Selective].
+func (*Delivery) Needs() history.Steps { return history.AllSteps &^ history.Requesting }
+
 // Observe implements [Oracle].
 func (d *Delivery) Observe(e *history.Event) {
 	switch e.Kind {

@@ -22,7 +22,6 @@ import (
 // Not verified: names of files, see Recoveries.
 type Unflushed struct {
 	Findings
-	recordless
 	// Delay is the least time that a reply is under way. 0 is always right, and lets a violation slip that is over when the reply arrives.
 	Delay time.Duration
 
@@ -96,9 +95,11 @@ func (o *Unflushed) there(l *diskLog, end int64) bool {
 	return reached >= end
 }
 
+// Needs implements [history.Selective].
+func (*Unflushed) Needs() history.Steps { return history.Requesting }
+
 // Observe takes an event of the run.
 func (o *Unflushed) Observe(e *history.Event) {
-	o.disks.Observe(e)
 	if e.Kind != history.KafkaCalled || o.disks.promise.Ruins.Records() {
 		return
 	}

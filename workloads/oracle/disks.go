@@ -18,11 +18,10 @@ import (
 // A log on a disk that a fault beyond the atlas ruined ([Ruins]) is told to nobody, until it is opened on a disk that is sound again; and
 // then what it was before is forgotten.
 //
-// All of them share one Disks; each passes it the events that it gets.
+// All of them share one Disks, which is shown each event before they are.
 type Disks struct {
 	promise *Promise
 	now     func() time.Duration
-	seq     int64 // of the last event seen
 	byName  map[string]*brokerDisk
 	brokers []*brokerDisk
 	buf     scanBuffer
@@ -80,12 +79,11 @@ func (d *Disks) Watch(name string, m *simdisk.Model, wall func() time.Time) {
 	m.Observe(func(e simdisk.Event) { d.happened(b, e) })
 }
 
-// Observe takes an event of the run; each only once, however often it is passed.
+// Needs implements [history.Selective].
+func (*Disks) Needs() history.Steps { return history.Appending | history.Committing }
+
+// Observe takes an event of the run.
 func (d *Disks) Observe(e *history.Event) {
-	if e.Seq <= d.seq {
-		return
-	}
-	d.seq = e.Seq
 	if len(d.ended) > 0 {
 		clear(d.ended)
 	}

@@ -50,6 +50,7 @@ func newBench(t *testing.T, seed uint64, topic Topic) *bench {
 	b.ret.Within = 10 * time.Second
 	p.Ruins = NewRuins(p)
 	b.rec.Attach(p.Ruins)
+	b.rec.Attach(b.disks)
 	b.rec.Attach(b.recs)
 	b.rec.Attach(b.ret)
 	b.rec.Attach(b.dirty)

@@ -82,7 +82,6 @@ func (o *Epochs) Observe(e *history.Event) {
 		}
 		o.elected[t.B] = t.A
 	}
-	o.cluster.Observe(e)
 }
 
 // intact notes that a log was opened that had been closed regularly: no power loss took anything from it.

@@ -36,9 +36,8 @@ type Incarnations struct {
 	topics    map[string]*namesakes // by name
 	dead      map[string]bool
 	held      map[hostedName]string // what the broker's log is of
-	observers []observer
-	needing   [history.AllSteps + 1][]observer // by the step of a record: those who need it
-	renewed   bool                             // some name was used twice: until then all events are shown as they are
+	observers history.Audience[observer]
+	renewed   bool // some name was used twice: until then all events are shown as they are
 
 	event, plain history.Event
 	trail        map[[2]string]string // subjects with another name
@@ -80,16 +79,7 @@ func (recordless) Needs() history.Steps { return 0 }
 func (n *Incarnations) Attach(o history.Observer) { n.attach(o, byTopic) }
 
 func (n *Incarnations) attach(o history.Observer, v view) {
-	needs := history.AllSteps
-	if s, ok := o.(history.Selective); ok {
-		needs = s.Needs()
-	}
-	n.observers = append(n.observers, observer{o, v})
-	for step := range n.needing {
-		if step&int(needs) != 0 {
-			n.needing[step] = append(n.needing[step], observer{o, v})
-		}
-	}
+	n.observers.Add(observer{o, v}, history.NeedsOf(o))
 }
 
 // AttachLogs is described with Attach.
@@ -166,11 +156,7 @@ func (n *Incarnations) show(e, plain *history.Event) {
 		replaced = &n.event
 		n.replace(e, replaced)
 	}
-	observers := n.observers
-	if step := history.StepOf(e); step != 0 {
-		observers = n.needing[step]
-	}
-	for _, o := range observers {
+	for _, o := range n.observers.Of(e) {
 		switch {
 		case o.view == byName, o.view == byLog && e.Kind == history.Traced && ofNode(e.Trace.Kind):
 			o.Observe(plain)

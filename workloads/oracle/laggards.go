@@ -21,7 +21,6 @@ import (
 // Not verified: idle partitions; leaders that faults hit. Beyond the atlas ([Ruins]) a partition that is freed is not judged.
 type Laggards struct {
 	Findings
-	recordless
 	cluster *Cluster
 	quorum  *Quorum                  // knows how far each replica has got
 	faults  map[int]*history.Fault   // active
@@ -73,6 +72,9 @@ func (o *Laggards) forget(p place) {
 	}
 }
 
+// Needs implements [history.Selective].
+func (*Laggards) Needs() history.Steps { return history.Requesting }
+
 // Observe takes an event of the run.
 func (o *Laggards) Observe(e *history.Event) {
 	switch e.Kind {
@@ -88,7 +90,6 @@ func (o *Laggards) Observe(e *history.Event) {
 	case history.PhaseBegan:
 		o.all = e.At
 	}
-	o.cluster.Observe(e)
 	if e.Kind == history.Traced {
 		o.registered(e)
 	}

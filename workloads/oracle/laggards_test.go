@@ -3,20 +3,7 @@ package oracle
 import (
 	"testing"
 	"time"
-
-	"faultline/workloads/history"
 )
-
-// lagging observes with Quorum, which Laggards asks, and Laggards.
-type lagging struct {
-	*Laggards
-	q *Quorum
-}
-
-func (l lagging) Observe(e *history.Event) {
-	l.q.Observe(e)
-	l.Laggards.Observe(e)
-}
 
 func TestLaggards(t *testing.T) {
 	const begin = "start b1; start b2; start b3; start z;" + threeReplicas
@@ -30,8 +17,9 @@ func TestLaggards(t *testing.T) {
 		if change != nil {
 			change(p)
 		}
-		q := NewQuorum(NewCluster(p))
-		return lagging{NewLaggards(q), q}
+		c := NewCluster(p)
+		q := NewQuorum(c)
+		return leaning{NewLaggards(q), on(c, q)}
 	}
 	const says = "b1 leads t/0 and had what lies below 9 at 5s, but b3, which is in sync, has had no more than what lies below 7 since, and is still in sync; the lag that replicas are allowed is 1s"
 	fires(t, of(nil), Live, says, began+"request p 1s")

@@ -103,8 +103,8 @@ func (l *Liveness) station(name string) *station {
 	return s
 }
 
-// Needs implements [history.Selective].
-func (*Liveness) Needs() history.Steps { return history.Handing }
+// Needs implements [history.Selective]: as time goes on, of which requests tell.
+func (*Liveness) Needs() history.Steps { return history.Requesting }
 
 // Observe implements [Oracle].
 func (l *Liveness) Observe(e *history.Event) {
@@ -180,8 +180,6 @@ func (l *Liveness) explained(s *station, e *history.Event) bool {
 func (l *Liveness) traced(e *history.Event) {
 	t := &e.Trace
 	switch t.Kind {
-	case machine.ConsumerHanded:
-		return
 	case machine.BrokerUp:
 		l.station(e.Machine).broker = itoa(t.A)
 		return

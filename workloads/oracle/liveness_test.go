@@ -4,25 +4,13 @@ import (
 	"testing"
 	"time"
 
-	"faultline/workloads/history"
-
 	"github.com/stretchr/testify/require"
 )
 
-// both observes with Delivery, which Liveness asks, and Liveness.
-type both struct {
-	*Liveness
-	d *Delivery
-}
-
-func (b both) Observe(e *history.Event) {
-	b.d.Observe(e)
-	b.Liveness.Observe(e)
-}
-
-func livenessOf(p *Promise) both {
+// livenessOf leans on Delivery, which it asks.
+func livenessOf(p *Promise) leaning {
 	d := NewDelivery(p, nil)
-	return both{NewLiveness(p, d), d}
+	return leaning{NewLiveness(p, d), on(d)}
 }
 
 const upAndRead = oneMember + `
@@ -106,11 +94,12 @@ func TestLivenessWaits(t *testing.T) {
 	l := livenessOf(calmly())
 	s := newStory(t, l)
 	s.tell(expand(upAndRead))
-	require.Empty(t, l.Waits())
+	waits := l.Oracle.(*Liveness).Waits
+	require.Empty(t, waits())
 	s.tell("sent 0/1 t; acked 0/1 t/0 1")
-	require.Contains(t, l.Waits(), "group g has not processed record 0/1")
+	require.Contains(t, waits(), "group g has not processed record 0/1")
 	s.tell("processed c1 g/t/0 1 0/1; crash b1")
-	require.Equal(t, "b1 is down since 0s", l.Waits())
+	require.Equal(t, "b1 is down since 0s", waits())
 }
 
 // What piled up at the one replica of a partition may take long; that nothing of it gets on is another matter.

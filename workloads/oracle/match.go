@@ -76,8 +76,6 @@ func (o *Agreement) Invariants() []string { return []string{Match, Durable} }
 
 // Observe takes an event of the run.
 func (o *Agreement) Observe(e *history.Event) {
-	o.disks.Observe(e)
-	o.cluster.Observe(e)
 }
 
 func (o *Agreement) ledger(p *replicas) *ledger {

@@ -76,7 +76,9 @@ func NewMembers(p *Promise) *Members {
 func (o *Members) Invariants() []string { return []string{Own1, OwnAll, Gen, Live} }
 
 // Needs implements [history.Selective].
-func (*Members) Needs() history.Steps { return history.Handing | history.Processing }
+func (*Members) Needs() history.Steps {
+	return history.Handing | history.Processing | history.Requesting
+}
 
 // free tells whether nothing is promised of a group any more.
 func (o *Members) free(p *party) bool { return o.coords.freed(o.promise, p.group.Name) }

@@ -58,7 +58,6 @@ func newServers(p *Promise) *servers {
 }
 
 func (s *servers) observe(e *history.Event) {
-	broker := slices.Contains(s.brokers, e.Machine)
 	switch e.Kind {
 	case history.FaultInjected:
 		if f := e.Fault; f != nil && (f.Kind == faults.Crash || f.Kind == faults.PowerLoss) && !slices.ContainsFunc(f.Hit, func(m string) bool { return slices.Contains(s.brokers, m) || s.coord[m] }) {
@@ -71,7 +70,7 @@ func (s *servers) observe(e *history.Event) {
 			return
 		}
 	case history.MachineCrashed:
-		if !broker && !s.coord[e.Machine] {
+		if !slices.Contains(s.brokers, e.Machine) && !s.coord[e.Machine] {
 			return
 		}
 	}

@@ -62,11 +62,15 @@ func NewOffsets(p *Promise, disk Disk) *Offsets {
 func (o *Offsets) Invariants() []string { return []string{CommitP, CMono, Gen, DupB} }
 
 // Needs implements [history.Selective].
-func (*Offsets) Needs() history.Steps { return history.Processing | history.Handing }
+func (*Offsets) Needs() history.Steps {
+	return history.Processing | history.Handing | history.Appending | history.Requesting
+}
 
 // Observe implements [Oracle].
 func (o *Offsets) Observe(e *history.Event) {
-	o.partingSeen(e)
+	if e.Kind != history.Traced && e.Kind != history.Processed {
+		o.partingSeen(e)
+	}
 	switch e.Kind {
 	case history.Processed:
 		if p := o.find(e.Group, e.Topic, e.Partition); p != nil {

@@ -22,13 +22,13 @@ func newQuiet(p *Promise) *quiet {
 }
 
 func (q *quiet) observe(e *history.Event) {
-	broker := slices.Contains(q.brokers, e.Machine)
 	switch e.Kind {
 	case history.FaultInjected, history.FaultHealed:
 		if comesOrGoes(e.Text) {
 			return // whom it hits shows by himself
 		}
 	case history.MachineStarted, history.MachineExited, history.MachineCrashed:
+		broker := slices.Contains(q.brokers, e.Machine)
 		if broker {
 			q.last = e.At
 			if e.Kind == history.MachineStarted {

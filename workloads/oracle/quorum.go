@@ -29,7 +29,6 @@ import (
 // Not verified: that a write for which too few are in sync is refused at once; leaders that have only heard from the registry that too few are. Beyond the atlas ([Ruins]) a partition that is freed is not judged.
 type Quorum struct {
 	Findings
-	recordless
 	cluster *Cluster
 	reached byReplica[reach]
 	short   map[place]*shortage
@@ -69,6 +68,9 @@ func NewQuorum(c *Cluster) *Quorum {
 // Invariants lists what it can report.
 func (o *Quorum) Invariants() []string { return []string{HighMark, Match, Durable} }
 
+// Needs implements [history.Selective].
+func (*Quorum) Needs() history.Steps { return history.Appending }
+
 // Observe takes an event of the run.
 func (o *Quorum) Observe(e *history.Event) {
 	switch e.Kind {
@@ -87,7 +89,6 @@ func (o *Quorum) Observe(e *history.Event) {
 	case history.Traced:
 		o.traced(e)
 	}
-	o.cluster.Observe(e)
 }
 
 // traced follows how far each replica has got.

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func quorum() *Quorum { return NewQuorum(NewCluster(replicatedPromise(-1))) }
+func quorum() leaning { return judging(replicatedPromise(-1), NewQuorum) }
 
 // eligible is leads with replicas that left while too few were in sync.
 func eligible(leader, epoch int, elr string, isr ...int) string {
@@ -88,7 +88,7 @@ func TestNothingIsCommittedWhileTooFewAreInSync(t *testing.T) {
 	silent(t, quorum(), elected+leads(2, 1, 2, 3)+"b2 log.committed t/0 - 5 1 1")
 	one := replicatedPromise(-1)
 	one.Topics[0].MinISR = 1
-	silent(t, NewQuorum(NewCluster(one)), elected+"b2 log.committed t/0 - 5 1 1")
+	silent(t, judging(one, NewQuorum), elected+"b2 log.committed t/0 - 5 1 1")
 }
 
 // A reassignment takes a replica out when all that stay are in sync.

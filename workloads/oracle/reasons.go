@@ -31,7 +31,6 @@ import (
 // Not verified: how long a rebalance takes (Members, OWNALL); rebalances that begin before the last one has ended (BudgetCaps counts them).
 type Reasons struct {
 	Findings
-	recordless
 	promise *Promise
 	coords  coordinators
 	groups  map[string]*reasons
@@ -83,6 +82,9 @@ func NewReasons(p *Promise) *Reasons {
 
 // Invariants implements [Oracle].
 func (o *Reasons) Invariants() []string { return []string{Budget, Live, Own1} }
+
+// Needs implements [history.Selective].
+func (*Reasons) Needs() history.Steps { return history.Requesting }
 
 // Observe implements [Oracle].
 func (o *Reasons) Observe(e *history.Event) {

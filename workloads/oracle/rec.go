@@ -37,7 +37,6 @@ import (
 // Not verified: the records inside the batches; what a compaction puts in the place of a segment at the moment at which the process stops (Compaction does).
 type Recoveries struct {
 	Findings
-	recordless
 	disks *Disks
 	stuck map[*diskLog]bool // told already
 	files log.Checker
@@ -56,9 +55,11 @@ func NewRecoveries(d *Disks) *Recoveries {
 // Invariants lists what it can report.
 func (o *Recoveries) Invariants() []string { return []string{Recovery, Live} }
 
+// Needs implements [history.Selective].
+func (*Recoveries) Needs() history.Steps { return history.Requesting }
+
 // Observe takes an event of the run.
 func (o *Recoveries) Observe(e *history.Event) {
-	o.disks.Observe(e)
 	if e.Kind == history.KafkaCalled && !o.disks.promise.Ruins.Records() {
 		o.fetched(e)
 	}

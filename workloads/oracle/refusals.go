@@ -21,7 +21,6 @@ import (
 // Not verified: other errors, which say that the broker is not the right one or not ready; what clients do about it.
 type Refusals struct {
 	Findings
-	recordless
 	promise *Promise
 	faults  map[int]bool             // that may make disks fail, active
 	until   time.Duration            // when the last of them ended; none
@@ -41,6 +40,9 @@ func NewRefusals(p *Promise) *Refusals {
 
 // Invariants implements [Oracle].
 func (r *Refusals) Invariants() []string { return []string{Live} }
+
+// Needs implements [history.Selective].
+func (*Refusals) Needs() history.Steps { return history.Requesting }
 
 // Observe implements [Oracle].
 func (r *Refusals) Observe(e *history.Event) {

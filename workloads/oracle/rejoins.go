@@ -54,7 +54,7 @@ func NewRejoins(p *Promise) *Rejoins {
 func (o *Rejoins) Invariants() []string { return []string{Budget} }
 
 // Needs implements [history.Selective].
-func (*Rejoins) Needs() history.Steps { return history.Processing }
+func (*Rejoins) Needs() history.Steps { return history.Processing | history.Requesting }
 
 // Observe implements [Oracle].
 func (o *Rejoins) Observe(e *history.Event) {

@@ -57,7 +57,6 @@ func (o *Retention) Invariants() []string { return []string{Retain} }
 
 // Observe takes an event of the run.
 func (o *Retention) Observe(e *history.Event) {
-	o.disks.Observe(e)
 	o.calm.observe(e)
 	if o.Within > 0 && e.At-o.looked >= lookEvery {
 		o.looked = e.At

@@ -12,25 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ruling is an oracle with the ruins that it judges by, which are told first.
-type ruling struct {
-	Oracle
-	ruins *Ruins
-}
-
-func (r ruling) Observe(e *history.Event) {
-	r.ruins.Observe(e)
-	r.Oracle.Observe(e)
-}
-
 // under makes an oracle whose promise ruins may free.
-func under(make func(*Promise) Oracle, change ...func(*Promise)) ruling {
+func under(make func(*Promise) Oracle, change ...func(*Promise)) leaning {
 	p := calmly()
 	for _, c := range change {
 		c(p)
 	}
 	p.Ruins = NewRuins(p)
-	return ruling{make(p), p.Ruins}
+	return leaning{make(p), on(p.Ruins)}
 }
 
 func deliveries(p *Promise) Oracle { return NewDelivery(p, nil) }
@@ -142,7 +131,7 @@ func TestAnExcuseIsNoBlindfold(t *testing.T) {
 		{"a panic", lives, nil, expand(upAndRead) + "RUIN; exit b1 panic: index out of range", Live, nil, []string{"ruin 1 b1 bytes", "wipe b1", "ruin 1 b1 wire", "ruin 1 coord bytes", "wipe coord"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			make := func() ruling {
+			make := func() leaning {
 				if c.change == nil {
 					return under(c.oracle)
 				}

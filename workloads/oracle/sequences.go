@@ -32,7 +32,6 @@ import (
 // Not verified: that what is acknowledged is where the acknowledgement says, and what becomes of a record that gets a new sequence number (Delivery); anything across partitions.
 type Sequences struct {
 	Findings
-	recordless
 	promise *Promise
 	disks   *Disks
 	logs    map[*diskLog]*sequenced
@@ -75,9 +74,11 @@ func NewSequences(p *Promise, d *Disks) *Sequences {
 // Invariants implements [Oracle].
 func (o *Sequences) Invariants() []string { return []string{Idemp} }
 
+// Needs implements [history.Selective].
+func (*Sequences) Needs() history.Steps { return history.Appending | history.Requesting }
+
 // Observe implements [Oracle].
 func (o *Sequences) Observe(e *history.Event) {
-	o.disks.Observe(e)
 	if e.Kind == history.KafkaCalled {
 		o.answered(e)
 		return

@@ -25,7 +25,6 @@ import (
 // Not verified: which partitions a member gets, and in which order; registry groups, whose division is the paper's (Ownership).
 type Shares struct {
 	Findings
-	recordless
 	promise *Promise
 	quiet   *quiet
 	coords  coordinators
@@ -63,6 +62,11 @@ func NewShares(p *Promise) *Shares {
 
 // Invariants implements [Oracle].
 func (o *Shares) Invariants() []string { return []string{Budget} }
+
+// Needs implements [history.Selective]. Any event tells that an assignment is whole.
+func (*Shares) Needs() history.Steps {
+	return history.Appending | history.Committing | history.Requesting
+}
 
 // Observe implements [Oracle].
 func (o *Shares) Observe(e *history.Event) {

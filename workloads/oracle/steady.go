@@ -39,7 +39,6 @@ func (o *Steadiness) Observe(e *history.Event) {
 			o.changed = e.At
 		}
 	}
-	o.cluster.Observe(e)
 }
 
 func (o *Steadiness) decided(e *history.Event, p *replicas, was, now *PartitionState) {

@@ -59,10 +59,33 @@ type story struct {
 func newStory(t testing.TB, observers ...history.Observer) *story {
 	s := &story{t: t, inc: map[string]int{}}
 	s.rec = history.NewRecorder(func() time.Duration { return s.now })
-	for _, o := range observers {
-		s.rec.Attach(o)
-	}
+	s.attach(observers...)
 	return s
+}
+
+func (s *story) attach(observers ...history.Observer) {
+	for _, o := range observers {
+		if l, ok := o.(leaning); ok {
+			s.attach(l.on...)
+			s.attach(l.Oracle)
+		} else {
+			s.rec.Attach(o)
+		}
+	}
+}
+
+// leaning is an oracle and what it judges by, which is shown each event before it.
+type leaning struct {
+	Oracle
+	on []history.Observer
+}
+
+func on(first ...history.Observer) []history.Observer { return first }
+
+// judging makes an oracle that judges by a cluster.
+func judging[O Oracle](p *Promise, make func(*Cluster) O, first ...history.Observer) leaning {
+	c := NewCluster(p)
+	return leaning{make(c), append(first, c)}
 }
 
 // judge tells a story and returns what the oracle says.

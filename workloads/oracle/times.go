@@ -24,7 +24,6 @@ import (
 // Beyond the atlas ([Ruins]): logs on a ruined disk and partitions that are freed are not judged, and none is when a wire changes bytes.
 type Times struct {
 	Findings
-	recordless
 	disks   *Disks
 	shown   map[hostedName][]toldAt // by broker and "t/p", the latest last
 	records wire.Iterator
@@ -41,9 +40,11 @@ func NewTimes(d *Disks) *Times {
 // Invariants implements [Oracle].
 func (o *Times) Invariants() []string { return []string{Deliver, Dirty} }
 
+// Needs implements [history.Selective].
+func (*Times) Needs() history.Steps { return history.Committing | history.Requesting }
+
 // Observe implements [Oracle].
 func (o *Times) Observe(e *history.Event) {
-	o.disks.Observe(e)
 	switch e.Kind {
 	case history.Traced:
 		switch t := &e.Trace; t.Kind {

@@ -31,6 +31,7 @@ import (
 // the next time that it is made); that OnEvent runs soon (it may block, and holds up the events behind it); what a session is told once it has ended.
 type Watches struct {
 	Findings
+	recordless
 	promise  *Promise
 	calm     *calm
 	last     int64 // latest transaction

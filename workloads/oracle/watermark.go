@@ -28,7 +28,6 @@ import (
 // judged.
 type Watermarks struct {
 	Findings
-	recordless
 	cluster *Cluster
 	marks   byReplica[watermark]
 	high    map[place]int64 // the highest HW that a leader told since the last unclean election
@@ -112,9 +111,11 @@ func (o *Watermarks) mark(e *history.Event, p *replicas) *watermark {
 	return w
 }
 
+// Needs implements [history.Selective].
+func (*Watermarks) Needs() history.Steps { return history.Appending | history.Requesting }
+
 // Observe takes an event of the run.
 func (o *Watermarks) Observe(e *history.Event) {
-	o.cluster.Observe(e)
 	if e.Kind != history.Traced {
 		o.outside(e)
 		return

@@ -17,6 +17,9 @@ type stock struct {
 	applied history.Applied
 }
 
+// Needs implements [history.Selective].
+func (*stock) Needs() history.Steps { return 0 }
+
 // Observe implements history.Observer.
 func (s *stock) Observe(e *history.Event) {
 	switch e.Kind {

@@ -126,27 +126,35 @@ func (r *run) empanel() {
 	p.Incarnations = r.names
 	r.names.AttachNames(r.ruins)
 	disks := oracle.NewDisks(p, r.w.Now)
-	r.jury, r.delivery = oracle.New(p, disks)
+	var first []oracle.Oracle
+	first, r.delivery = oracle.New(p, disks)
+	r.seat(first...)
 	for _, n := range r.of(roleBroker) {
 		disks.Watch(n.name, n.comp.Disk(), func() time.Time { return n.comp.Clock().Wall(r.w.Now()) })
 	}
 	retention := oracle.NewRetention(disks)
 	retention.Within = 2*r.sc.Topology.Brokers.RetentionInterval.V().D() + 2*time.Second
 	r.linear = linear.New(p)
-	r.jury = append(r.jury, oracle.NewRecoveries(disks), retention, oracle.NewUnflushed(disks), oracle.NewTimes(disks), r.linear)
+	r.names.Attach(disks)
+	r.seat(oracle.NewRecoveries(disks), retention, oracle.NewUnflushed(disks), oracle.NewTimes(disks), r.linear)
 	var c *oracle.Cluster
 	if slices.ContainsFunc(p.Topics, func(t oracle.Topic) bool { return t.Replicas > 1 }) {
 		c = oracle.NewCluster(p)
 		q := oracle.NewQuorum(c)
-		r.jury = append(r.jury, oracle.NewAgreement(c, disks), oracle.NewWatermarks(c), oracle.NewUncommitted(c), oracle.NewAcknowledged(c, disks), oracle.NewEpochs(c), oracle.NewSteadiness(c), oracle.NewSolitude(c), q, oracle.NewLaggards(q))
+		r.names.Attach(c)
+		r.seat(oracle.NewAgreement(c, disks), oracle.NewWatermarks(c), oracle.NewUncommitted(c), oracle.NewAcknowledged(c, disks), oracle.NewEpochs(c), oracle.NewSteadiness(c), oracle.NewSolitude(c), q, oracle.NewLaggards(q))
 	}
 	if slices.ContainsFunc(p.Topics, func(t oracle.Topic) bool { return t.Compact }) {
-		r.jury = append(r.jury, oracle.NewCompaction(c, disks))
+		r.seat(oracle.NewCompaction(c, disks))
 	}
 	if slices.ContainsFunc(p.Producers, func(x oracle.Producer) bool { return x.Idempotent }) {
-		r.jury = append(r.jury, oracle.NewSequences(p, disks))
+		r.seat(oracle.NewSequences(p, disks))
 	}
-	for _, o := range r.jury {
+}
+
+// seat lets oracles watch, behind those that are there.
+func (r *run) seat(oracles ...oracle.Oracle) {
+	for _, o := range oracles {
 		switch o.(type) {
 		case *oracle.Ownership, *oracle.Members, *oracle.Shares, *oracle.Sessions, *oracle.Watches, *oracle.Sequential, *oracle.Asked, *oracle.Locks, *oracle.Terms:
 			r.names.AttachNames(o)
@@ -156,6 +164,7 @@ func (r *run) empanel() {
 			r.names.Attach(o)
 		}
 	}
+	r.jury = append(r.jury, oracles...)
 }
 
 // judge asks the oracles.

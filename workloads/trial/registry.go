@@ -32,6 +32,9 @@ const (
 	brokersPath = "/brokers/ids/"
 )
 
+// Needs implements [history.Selective].
+func (*registry) Needs() history.Steps { return 0 }
+
 // Observe implements history.Observer.
 func (g *registry) Observe(e *history.Event) {
 	if e.Kind != history.Traced {

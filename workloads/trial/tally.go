@@ -90,7 +90,7 @@ func (t *tally) share(topic string, index int32) *share {
 }
 
 // Needs implements [history.Selective].
-func (*tally) Needs() history.Steps { return history.Acking | history.Processing }
+func (*tally) Needs() history.Steps { return history.Acking | history.Processing | history.Committing }
 
 // Observe implements history.Observer.
 func (t *tally) Observe(e *history.Event) {
