@@ -94,7 +94,9 @@ type segmentScan struct {
 	sealed  bool  // whole, durable and followed by the next segment, as are all before it: no need to look again
 	sized   bool  // its size was judged, and it does not grow any more
 	aged    int   // so many batches were judged by their age
-	dead    bool  // the broker said that it is deleted; the file may stay when the disk fails
+	stamp   int64 // the newest timestamp of so many batches:
+	stamped int
+	dead    bool // the broker said that it is deleted; the file may stay when the disk fails
 }
 
 // file is the segment's file as it is now, if it is there.
@@ -112,13 +114,15 @@ func (s *segmentScan) next() int64 {
 	return s.base
 }
 
-// newest is the newest timestamp, -1: none.
+// newest is the newest timestamp, -1: none. It looks at each batch once.
 func (s *segmentScan) newest() int64 {
-	t := int64(-1)
-	for i := range s.batches {
-		t = max(t, s.batches[i].maxTime)
+	if s.stamped == 0 {
+		s.stamp = -1
 	}
-	return t
+	for ; s.stamped < len(s.batches); s.stamped++ {
+		s.stamp = max(s.stamp, s.batches[s.stamped].maxTime)
+	}
+	return s.stamp
 }
 
 // scanBuffer is shared by all scans of one run.
@@ -168,7 +172,7 @@ func (s *segmentScan) cut(size int64) (some bool) {
 		last := len(s.batches) - 1
 		s.pos -= int64(s.batches[last].size)
 		s.batches = s.batches[:last]
-		some = true
+		some, s.stamped = true, 0
 	}
 	return some
 }
