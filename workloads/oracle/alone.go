@@ -17,7 +17,7 @@ import (
 type Solitude struct {
 	Findings
 	cluster *Cluster
-	logs    byReplica[lone]
+	logs    byPartition[copies[lone]]
 	waits   []wait
 }
 
@@ -30,14 +30,19 @@ type lone struct {
 // wait is a high watermark that is due.
 type wait struct {
 	hosted
-	log  *lone
-	upTo int64
-	from time.Duration
+	partition *replicas
+	upTo      int64
+	from      time.Duration
+}
+
+// of tells whether it is of the log that an event is of.
+func (w *wait) of(e *history.Event, p *replicas) bool {
+	return w.partition == p && w.machine == e.Machine
 }
 
 // NewSolitude judges the partitions that c follows.
 func NewSolitude(c *Cluster) *Solitude {
-	o := &Solitude{cluster: c, logs: byReplica[lone]{}}
+	o := &Solitude{cluster: c}
 	o.Free(c.promise.Ruins.Records)
 	c.onDecided = append(c.onDecided, func(_ *history.Event, p *replicas, was, now *PartitionState) {
 		if was == nil || was.LeaderEpoch != now.LeaderEpoch || !sameMembers(was, now) {
@@ -45,7 +50,7 @@ func NewSolitude(c *Cluster) *Solitude {
 		}
 	})
 	c.onGone = append(c.onGone, func(p *replicas) {
-		delete(o.logs, p)
+		o.logs.forget(p)
 		o.drop(func(w *wait) bool { return w.place == p.place })
 	})
 	return o
@@ -67,7 +72,7 @@ func (o *Solitude) Observe(e *history.Event) {
 		o.drop(func(w *wait) bool {
 			over := e.At > w.from+lag
 			if over && !o.cluster.promise.Ruins.of(w.place) {
-				o.Violate(w.from+lag, Live, "%s is alone in sync with %s since %v and has records up to %d, but its high watermark is still %d", w.machine, w.place, w.from, w.upTo-1, w.log.hw)
+				o.Violate(w.from+lag, Live, "%s is alone in sync with %s since %v and has records up to %d, but its high watermark is still %d", w.machine, w.place, w.from, w.upTo-1, o.logs.of(w.partition).on(w.machine).hw)
 			}
 			return over
 		})
@@ -96,8 +101,7 @@ func (o *Solitude) traced(e *history.Event) {
 	all := o.logs.of(p)
 	l := all.on(e.Machine)
 	if l == nil {
-		l = &lone{epoch: none}
-		all.set(e.Machine, l)
+		l = all.add(e.Machine, lone{epoch: none})
 	}
 	switch t.Kind {
 	case machine.LogAppended:
@@ -109,22 +113,22 @@ func (o *Solitude) traced(e *history.Event) {
 		l.end = t.B
 	case machine.HighWatermark:
 		l.hw = t.A
-		o.drop(func(w *wait) bool { return w.log == l && w.upTo <= l.hw })
+		o.drop(func(w *wait) bool { return w.of(e, p) && w.upTo <= l.hw })
 		return
 	case machine.LeaderBegan:
 		l.hw, l.epoch = t.C, t.A
 	}
-	o.drop(func(w *wait) bool { return w.log == l })
+	o.drop(func(w *wait) bool { return w.of(e, p) })
 }
 
 // answered notes who is alone by the state that the registry took.
 func (o *Solitude) answered(e *history.Event) {
 	o.cluster.eachAnswered(e, func(p *replicas, s *PartitionState) {
-		l := o.logs[p].on(e.Machine)
+		l := o.logs.of(p).on(e.Machine)
 		if o.cluster.promise.ReplicaLag <= 0 || p.topic.MinISR > 1 || len(s.ISR) != 1 || s.ISR[0].ID != s.Leader || l == nil || l.epoch != int64(s.LeaderEpoch) || l.end <= l.hw {
 			return
 		}
-		o.waits = append(o.waits, wait{hosted{e.Machine, p.place}, l, l.end, e.At})
+		o.waits = append(o.waits, wait{hosted{e.Machine, p.place}, p, l.end, e.At})
 	})
 }
 

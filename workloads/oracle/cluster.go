@@ -18,6 +18,7 @@ type Cluster struct {
 	brokers map[int32]*enrolled
 	started map[string]time.Duration // machine -> start of its process
 	parts   map[place]*replicas
+	numbers map[place]int // one that comes again has the number that it had
 	order   []*replicas
 	near    [64]subject // by the end of the subject: the partition looked up last
 
@@ -39,6 +40,7 @@ type enrolled struct {
 // replicas is a partition with several replicas.
 type replicas struct {
 	place
+	number  int // see byPartition
 	topic   *Topic
 	leader  string // machine of the broker that began to lead last
 	epoch   int64  // in which it does
@@ -55,7 +57,7 @@ type subject struct {
 
 // NewCluster follows no partition yet.
 func NewCluster(p *Promise) *Cluster {
-	return &Cluster{promise: p, reg: newRegistry(), brokers: map[int32]*enrolled{}, started: map[string]time.Duration{}, parts: map[place]*replicas{}}
+	return &Cluster{promise: p, reg: newRegistry(), brokers: map[int32]*enrolled{}, started: map[string]time.Duration{}, parts: map[place]*replicas{}, numbers: map[place]int{}}
 }
 
 // freed tells whether nothing is promised any more of what the partition holds, see [Ruins].
@@ -65,7 +67,12 @@ func (c *Cluster) freed(p *replicas) bool { return c.promise.Ruins.of(p.place) }
 func (c *Cluster) part(at place) *replicas {
 	p := c.parts[at]
 	if p == nil && c.promise.Replicated(at.topic) && !c.promise.Incarnations.Dead(at.topic) {
-		p = &replicas{place: at, topic: c.promise.topic(at.topic)}
+		number, known := c.numbers[at]
+		if !known {
+			number = len(c.numbers)
+			c.numbers[at] = number
+		}
+		p = &replicas{place: at, number: number, topic: c.promise.topic(at.topic)}
 		c.parts[at] = p
 		c.order = append(c.order, p)
 	}

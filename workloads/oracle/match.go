@@ -34,7 +34,7 @@ type Agreement struct {
 	recordless
 	cluster *Cluster
 	disks   *Disks
-	ledgers map[*replicas]*ledger
+	ledgers byPartition[ledger]
 
 	fresh, other, part []logBatch // for reuse
 }
@@ -62,12 +62,12 @@ type cursor struct {
 
 // NewAgreement judges the partitions that c follows on the disks that d watches.
 func NewAgreement(c *Cluster, d *Disks) *Agreement {
-	o := &Agreement{cluster: c, disks: d, ledgers: map[*replicas]*ledger{}}
+	o := &Agreement{cluster: c, disks: d}
 	o.Free(c.promise.Ruins.Records)
 	c.onDecided = append(c.onDecided, o.decided)
 	c.onBegan = append(c.onBegan, o.began)
 	c.onTold = append(c.onTold, o.told)
-	c.onGone = append(c.onGone, func(p *replicas) { delete(o.ledgers, p) })
+	c.onGone = append(c.onGone, o.ledgers.forget)
 	return o
 }
 
@@ -78,22 +78,16 @@ func (o *Agreement) Invariants() []string { return []string{Match, Durable} }
 func (o *Agreement) Observe(e *history.Event) {
 }
 
-func (o *Agreement) ledger(p *replicas) *ledger {
-	g := o.ledgers[p]
-	if g == nil {
-		g = &ledger{}
-		o.ledgers[p] = g
-	}
-	return g
-}
-
 // told compares what a leader commits.
 func (o *Agreement) told(e *history.Event, p *replicas, leader bool) {
-	s := o.cluster.state(p.place)
-	if !leader || s == nil || int64(s.LeaderEpoch) != e.Trace.B {
+	if !leader {
 		return
 	}
-	g := o.ledger(p)
+	s := o.cluster.state(p.place)
+	if s == nil || int64(s.LeaderEpoch) != e.Trace.B {
+		return
+	}
+	g := o.ledgers.of(p)
 	if p.topic.Compact { // what was told before, by one that does not know that it leads no more too, may be compacted
 		g.from, g.batches = max(g.end(), p.told), nil
 	}
@@ -191,7 +185,7 @@ func (l *diskLog) first() int64 {
 
 // began compares the log of a new leader with what is committed.
 func (o *Agreement) began(e *history.Event, p *replicas) {
-	g := o.ledger(p)
+	g := o.ledgers.of(p)
 	g.told = false
 	l := o.disks.on(e.Machine, p.place)
 	if l == nil || e.Trace.A < p.epoch {
@@ -245,7 +239,7 @@ func (o *Agreement) decided(e *history.Event, p *replicas, was, now *PartitionSt
 	if p.topic.Compact {
 		return
 	}
-	g := o.ledger(p)
+	g := o.ledgers.of(p)
 	for _, m := range now.ISR {
 		name, ok := o.cluster.intact(m)
 		l := o.disks.on(name, p.place)
@@ -270,8 +264,7 @@ func (o *Agreement) between(out []logBatch, g *ledger, l *diskLog, from, to int6
 	}
 	c := g.cursors.on(l.on.machine)
 	if c == nil {
-		c = &cursor{}
-		g.cursors.set(l.on.machine, c)
+		c = g.cursors.add(l.on.machine, cursor{})
 	}
 	for at := from; i >= 0 && i < len(l.segs) && at < to; i++ {
 		s := l.segs[i]
@@ -347,7 +340,7 @@ func (o *Agreement) Finish(end End) {
 		if lead == nil || !lead.open {
 			continue
 		}
-		g := o.ledger(p)
+		g := o.ledgers.of(p)
 		base, _, _, _ := o.disks.last(lead)
 		committed := slices.DeleteFunc(slices.Clone(g.batches), func(b logBatch) bool { return b.base < lead.first() })
 		if why := o.apart(committed, base, lead.first(), lead.committed); why != "" {

@@ -30,8 +30,8 @@ import (
 type Quorum struct {
 	Findings
 	cluster *Cluster
-	reached byReplica[reach]
-	short   map[place]*shortage
+	reached byPartition[copies[reach]]
+	short   byPartition[shortage]
 }
 
 // reach is how far a log on a broker has got. Everything below it has had.
@@ -53,14 +53,14 @@ const heardWithin = 100 * time.Millisecond
 
 // NewQuorum judges the partitions that c follows.
 func NewQuorum(c *Cluster) *Quorum {
-	o := &Quorum{cluster: c, reached: byReplica[reach]{}, short: map[place]*shortage{}}
+	o := &Quorum{cluster: c, short: byPartition[shortage]{unmet: shortage{since: none}}}
 	o.Free(c.promise.Ruins.Records)
 	c.onDecided = append(c.onDecided, o.decided)
 	c.onTold = append(c.onTold, o.told)
 	c.onTaken = append(c.onTaken, o.taken)
 	c.onGone = append(c.onGone, func(p *replicas) {
-		delete(o.short, p.place)
-		delete(o.reached, p)
+		o.short.forget(p)
+		o.reached.forget(p)
 	})
 	return o
 }
@@ -75,15 +75,16 @@ func (*Quorum) Needs() history.Steps { return history.Appending }
 func (o *Quorum) Observe(e *history.Event) {
 	switch e.Kind {
 	case history.MachinePaused, history.MachineResumed:
-		for at, s := range o.short { // order: each on its own
-			if now := o.cluster.state(at); s.since >= 0 && now != nil && o.cluster.machineOf(now.Leader) == e.Machine {
+		for _, p := range o.cluster.order {
+			s := o.short.of(p)
+			if now := o.cluster.state(p.place); s.since >= 0 && now != nil && o.cluster.machineOf(now.Leader) == e.Machine {
 				s.since = e.At
 			}
 		}
 	case history.CoordCalled:
 		o.cluster.eachAnswered(e, func(p *replicas, s *PartitionState) {
 			if len(s.ISR) < o.needs(p) {
-				o.shortage(p).since = e.At
+				o.short.of(p).since = e.At
 			}
 		})
 	case history.Traced:
@@ -106,8 +107,7 @@ func (o *Quorum) traced(e *history.Event) {
 	all := o.reached.of(p)
 	r := all.on(e.Machine)
 	if r == nil {
-		r = &reach{life: e.Incarnation}
-		all.set(e.Machine, r)
+		r = all.add(e.Machine, reach{life: e.Incarnation})
 	}
 	if r.life != e.Incarnation {
 		*r = reach{life: e.Incarnation, before: max(r.before, r.now)}
@@ -125,7 +125,7 @@ func (o *Quorum) traced(e *history.Event) {
 }
 
 // had is how far a replica on a machine has got.
-func (o *Quorum) had(name string, p *replicas) int64 { return o.reached[p].on(name).had() }
+func (o *Quorum) had(name string, p *replicas) int64 { return o.reached.of(p).on(name).had() }
 
 func (r *reach) had() int64 {
 	if r == nil {
@@ -139,22 +139,13 @@ func (o *Quorum) needs(p *replicas) int {
 	return min(max(p.topic.MinISR, 1), len(o.cluster.reg.replicas[p.topic.Name][p.partition]))
 }
 
-func (o *Quorum) shortage(p *replicas) *shortage {
-	s := o.short[p.place]
-	if s == nil {
-		s = &shortage{since: none}
-		o.short[p.place] = s
-	}
-	return s
-}
-
 func (o *Quorum) decided(_ *history.Event, p *replicas, was, now *PartitionState) {
 	for _, m := range slices.Concat(now.ISR, now.ELR) {
-		if r := o.reached[p].on(o.cluster.machineOf(m.ID)); r != nil && !o.cluster.former(m) {
+		if r := o.reached.of(p).on(o.cluster.machineOf(m.ID)); r != nil && !o.cluster.former(m) {
 			r.before = 0
 		}
 	}
-	s := o.shortage(p)
+	s := o.short.of(p)
 	few := len(now.ISR) < o.needs(p)
 	if was == nil || was.LeaderEpoch != now.LeaderEpoch {
 		*s = shortage{begun: few, since: none}
@@ -164,11 +155,14 @@ func (o *Quorum) decided(_ *history.Event, p *replicas, was, now *PartitionState
 }
 
 func (o *Quorum) told(e *history.Event, p *replicas, leader bool) {
-	s := o.cluster.state(p.place)
-	if !leader || s == nil || int64(s.LeaderEpoch) != e.Trace.B {
+	if !leader {
 		return
 	}
-	hw, needs, all := e.Trace.A, o.needs(p), o.reached[p]
+	s := o.cluster.state(p.place)
+	if s == nil || int64(s.LeaderEpoch) != e.Trace.B {
+		return
+	}
+	hw, needs, all := e.Trace.A, o.needs(p), o.reached.of(p)
 	for i := range len(s.ISR) + len(s.ELR) {
 		name := o.cluster.machineOf(s.member(i).ID)
 		if had := all.on(name).had(); name != "" && had < hw {
@@ -183,7 +177,7 @@ func (o *Quorum) told(e *history.Event, p *replicas, leader bool) {
 			copies++
 		}
 	})
-	short := o.shortage(p)
+	short := o.short.of(p)
 	switch {
 	case copies < needs && hw > 0:
 		o.Violate(e.At, HighMark, "%s leads %s and told that what lies below %d is committed, but only %d replicas have had it; acks=all needs %d", e.Machine, p.place, hw, copies, needs)

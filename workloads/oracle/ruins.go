@@ -136,7 +136,12 @@ func (r *Ruins) Partition(topic string, partition int32) bool {
 }
 
 // of is Partition.
-func (r *Ruins) of(p place) bool { return r.Partition(BaseTopic(p.topic), p.partition) }
+func (r *Ruins) of(p place) bool {
+	if r == nil || len(r.parts) == 0 {
+		return r.Records()
+	}
+	return r.Partition(BaseTopic(p.topic), p.partition)
+}
 
 // Registry tells whether nothing that the registry holds, or that follows from it, is promised any more.
 func (r *Ruins) Registry() bool { return r != nil && r.registry }

@@ -29,11 +29,16 @@ import (
 type Watermarks struct {
 	Findings
 	cluster *Cluster
-	marks   byReplica[watermark]
-	high    map[place]int64 // the highest HW that a leader told since the last unclean election
-	ever    map[place]int64 // the highest that any broker told
-	disks   map[int]bool    // faults of disks that are active
-	diskAt  time.Duration   // when the last one ended
+	marks   byPartition[copies[watermark]]
+	highest byPartition[highest]
+	disks   map[int]bool  // faults of disks that are active
+	diskAt  time.Duration // when the last one ended
+}
+
+// highest are the highest HWs of a partition.
+type highest struct {
+	led  int64 // that a leader told since the last unclean election
+	ever int64 // that any broker told
 }
 
 // writtenWithin is how long after it was told a high watermark is written down at the latest.
@@ -83,11 +88,11 @@ func (w *watermark) written(at time.Duration) (hw int64) {
 
 // NewWatermarks judges the partitions that c follows.
 func NewWatermarks(c *Cluster) *Watermarks {
-	o := &Watermarks{cluster: c, marks: byReplica[watermark]{}, high: map[place]int64{}, ever: map[place]int64{}, disks: map[int]bool{}, diskAt: none}
+	o := &Watermarks{cluster: c, disks: map[int]bool{}, diskAt: none}
 	o.Free(c.promise.Ruins.Records)
 	c.onTold = append(c.onTold, o.told)
 	c.onBegan = append(c.onBegan, o.began)
-	c.onGone = append(c.onGone, func(p *replicas) { delete(o.marks, p) })
+	c.onGone = append(c.onGone, o.marks.forget)
 	return o
 }
 
@@ -97,13 +102,11 @@ func (o *Watermarks) Invariants() []string { return []string{HighMark} }
 func (o *Watermarks) mark(e *history.Event, p *replicas) *watermark {
 	all := o.marks.of(p)
 	w := all.on(e.Machine)
-	if w == nil || w.inc != e.Incarnation {
-		owed := int64(0)
-		if w != nil {
-			owed = w.owed
-		}
-		w = &watermark{inc: e.Incarnation, epoch: none, unclean: p.unclean, owed: owed}
-		all.set(e.Machine, w)
+	if w == nil {
+		w = all.add(e.Machine, watermark{inc: none})
+	}
+	if w.inc != e.Incarnation {
+		*w = watermark{inc: e.Incarnation, epoch: none, unclean: p.unclean, owed: w.owed}
 	}
 	if w.unclean != p.unclean {
 		w.unclean, w.hw, w.before = p.unclean, 0, 0
@@ -157,8 +160,8 @@ func (o *Watermarks) Observe(e *history.Event) {
 // outside follows what was done to a machine: what it must have written down, and what excuses that it has not.
 func (o *Watermarks) outside(e *history.Event) {
 	each := func(do func(w *watermark)) {
-		for _, all := range o.marks { // order: no matter
-			if w := all.on(e.Machine); w != nil {
+		for i := range o.marks.all {
+			if w := o.marks.all[i].on(e.Machine); w != nil {
 				do(w)
 			}
 		}
@@ -203,11 +206,10 @@ func (o *Watermarks) named(e *history.Event) {
 		for j := range resp.Topics[i].Partitions {
 			at, rp := place{resp.Topics[i].Topic, resp.Topics[i].Partitions[j].Partition}, &resp.Topics[i].Partitions[j]
 			p := o.cluster.parts[at]
-			w := o.marks[p].on(host)
-			if rp.ErrorCode != 0 || !asksEnd(req, at) || p == nil || o.cluster.freed(p) || w == nil || w.epoch < 0 || w.since > e.Kafka.Start || w.unclean != p.unclean {
+			if rp.ErrorCode != 0 || !asksEnd(req, at) || p == nil || o.cluster.freed(p) {
 				continue
 			}
-			if rp.Offset < w.before {
+			if w := o.marks.of(p).on(host); w != nil && w.epoch >= 0 && w.since <= e.Kafka.Start && w.unclean == p.unclean && rp.Offset < w.before {
 				o.Violate(e.At, HighMark, "%s, which leads %s in epoch %d, tells %s that its log ends at %d, but a leader before told %d", host, at, w.epoch, e.Machine, rp.Offset, w.before)
 			}
 		}
@@ -227,13 +229,13 @@ func asksEnd(req *kmsg.ListOffsetsRequest, at place) bool {
 }
 
 func (o *Watermarks) began(e *history.Event, p *replicas) {
-	w := o.mark(e, p)
+	w, high := o.mark(e, p), o.highest.of(p)
 	if p.lost {
-		w.hw, o.high[p.place] = 0, 0
+		w.hw, high.led = 0, 0
 	}
-	w.before = o.high[p.place]
-	o.ever[p.place] = max(o.ever[p.place], e.Trace.C)
-	o.high[p.place] = max(w.before, e.Trace.C)
+	w.before = high.led
+	high.ever = max(high.ever, e.Trace.C)
+	high.led = max(w.before, e.Trace.C)
 	w.epoch, w.since = e.Trace.A, e.At
 	o.bounds(e, p, w, e.Trace.C)
 	if e.Trace.C < w.hw {
@@ -243,7 +245,7 @@ func (o *Watermarks) began(e *history.Event, p *replicas) {
 }
 
 func (o *Watermarks) told(e *history.Event, p *replicas, leader bool) {
-	w := o.mark(e, p)
+	w, high := o.mark(e, p), o.highest.of(p)
 	hw := e.Trace.A
 	if !leader && hw < w.start && p.unclean > 0 {
 		w.behind = true
@@ -256,7 +258,7 @@ func (o *Watermarks) told(e *history.Event, p *replicas, leader bool) {
 		if owed := min(w.owed, w.end); hw < owed && p.unclean == 0 && !o.cluster.promise.Small && !o.cluster.promise.Ruins.Any() {
 			o.Violate(e.At, HighMark, "%s opens %s with the high watermark %d, but it told %d at least %v before its last life ended", e.Machine, p.place, hw, owed, writtenWithin)
 		}
-		if known := max(o.ever[p.place], w.start); hw > known && p.unclean == 0 {
+		if known := max(high.ever, w.start); hw > known && p.unclean == 0 {
 			o.Violate(e.At, HighMark, "%s opens %s with the high watermark %d, but nobody told more than %d", e.Machine, p.place, hw, known)
 		}
 		w.owed = 0
@@ -267,10 +269,10 @@ func (o *Watermarks) told(e *history.Event, p *replicas, leader bool) {
 	}
 	w.hw = hw
 	if e.Trace.B >= 0 {
-		o.ever[p.place] = max(o.ever[p.place], hw)
+		high.ever = max(high.ever, hw)
 	}
 	if leader && e.Trace.B >= p.epoch { // a leader that was deposed may still tell what an unclean election made void
-		o.high[p.place] = max(o.high[p.place], hw)
+		high.led = max(high.led, hw)
 	}
 }
 
