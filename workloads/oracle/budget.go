@@ -238,5 +238,13 @@ func (b *BudgetCaps) Finish(end End) {
 // New makes all oracles of this package that judge by the history, in the order in which they are told. disk may be nil.
 func New(p *Promise, disk Disk) ([]Oracle, *Delivery) {
 	d := NewDelivery(p, disk)
-	return slices.Clip([]Oracle{d, NewOwnership(p), NewMembers(p), NewOffsets(p, disk), NewSessions(p), NewWatches(p), NewSequential(p), NewAsked(p), NewLocks(p), NewTerms(p), NewLiveness(p, d), NewRefusals(p), NewBudget(p), NewReasons(p), NewRejoins(p), NewExpiry(p), NewPauses(), NewShares(p)}), d
+	coordinated := func(list ...Oracle) []Oracle { // those that judge such groups only
+		if !slices.ContainsFunc(p.Groups, func(g Group) bool { return g.Coordinated }) {
+			return nil
+		}
+		return list
+	}
+	return slices.Concat([]Oracle{d, NewOwnership(p)}, coordinated(NewMembers(p)),
+		[]Oracle{NewOffsets(p, disk), NewSessions(p), NewWatches(p), NewSequential(p), NewAsked(p), NewLocks(p), NewTerms(p), NewLiveness(p, d), NewRefusals(p), NewBudget(p)},
+		coordinated(NewReasons(p), NewRejoins(p), NewExpiry(p)), []Oracle{NewPauses()}, coordinated(NewShares(p))), d
 }

@@ -150,12 +150,15 @@ func (n *Incarnations) Observe(e *history.Event) {
 
 // show passes an event on; plain is the event as it is, without the ids that only this looks at.
 func (n *Incarnations) show(e, plain *history.Event) {
-	replaced := plain
-	if n.renewed {
-		n.event = *plain
-		replaced = &n.event
-		n.replace(e, replaced)
+	if !n.renewed {
+		for _, o := range n.observers.Of(e) {
+			o.Observe(plain)
+		}
+		return
 	}
+	n.event = *plain
+	replaced := &n.event
+	n.replace(e, replaced)
 	for _, o := range n.observers.Of(e) {
 		switch {
 		case o.view == byName, o.view == byLog && e.Kind == history.Traced && ofNode(e.Trace.Kind):

@@ -92,9 +92,6 @@ func (o *Members) accuse(p *party, at time.Duration, invariant, format string, a
 
 // Observe implements [Oracle].
 func (o *Members) Observe(e *history.Event) {
-	if len(o.groups) == 0 {
-		return
-	}
 	if o.deadline >= 0 && e.At > o.deadline {
 		o.overdue(e.At)
 	}

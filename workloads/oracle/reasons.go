@@ -88,9 +88,6 @@ func (*Reasons) Needs() history.Steps { return history.Requesting }
 
 // Observe implements [Oracle].
 func (o *Reasons) Observe(e *history.Event) {
-	if len(o.groups) == 0 {
-		return
-	}
 	switch e.Kind {
 	case history.Traced:
 		o.traced(e)

@@ -58,9 +58,6 @@ func (*Rejoins) Needs() history.Steps { return history.Processing | history.Requ
 
 // Observe implements [Oracle].
 func (o *Rejoins) Observe(e *history.Event) {
-	if len(o.groups) == 0 {
-		return
-	}
 	switch e.Kind {
 	case history.Traced:
 		o.traced(e)
