@@ -20,7 +20,7 @@ type Cluster struct {
 	parts   map[place]*replicas
 	numbers map[place]int // one that comes again has the number that it had
 	order   []*replicas
-	near    [64]subject // by the end of the subject: the partition looked up last
+	names   *known[replicas]
 
 	onDecided []func(e *history.Event, p *replicas, was, now *PartitionState) // the registry has another state; was nil: the first
 	onBegan   []func(e *history.Event, p *replicas)                           // a leader begins, unless the partition is freed
@@ -49,15 +49,9 @@ type replicas struct {
 	unclean int    // elections so far that may have lost records
 }
 
-// subject is a partition and what events call it.
-type subject struct {
-	name string
-	p    *replicas
-}
-
 // NewCluster follows no partition yet.
 func NewCluster(p *Promise) *Cluster {
-	return &Cluster{promise: p, reg: newRegistry(), brokers: map[int32]*enrolled{}, started: map[string]time.Duration{}, parts: map[place]*replicas{}, numbers: map[place]int{}}
+	return &Cluster{promise: p, reg: newRegistry(), brokers: map[int32]*enrolled{}, started: map[string]time.Duration{}, parts: map[place]*replicas{}, numbers: map[place]int{}, names: newKnown[replicas]()}
 }
 
 // freed tells whether nothing is promised any more of what the partition holds, see [Ruins].
@@ -129,13 +123,8 @@ func (c *Cluster) Observe(e *history.Event) {
 }
 
 func (c *Cluster) bySubject(name string) *replicas {
-	n := len(name)
-	if n < 2 {
-		return nil
-	}
-	near := &c.near[(name[n-1]+7*name[n-2])%byte(len(c.near))]
-	if near.name == name {
-		return near.p
+	if p := c.names.get(name); p != nil {
+		return p
 	}
 	at, ok := parsePlace(name)
 	if !ok {
@@ -143,7 +132,7 @@ func (c *Cluster) bySubject(name string) *replicas {
 	}
 	p := c.part(at)
 	if p != nil {
-		*near = subject{name, p}
+		c.names.set(name, p)
 	}
 	return p
 }
@@ -166,7 +155,6 @@ func (c *Cluster) znode(e *history.Event) {
 		return
 	}
 	if t.Kind == machine.ZnodeDeleted {
-		clear(c.near[:])
 		c.order = slices.DeleteFunc(c.order, func(p *replicas) bool {
 			if p.place.topic != topic {
 				return false
@@ -175,6 +163,7 @@ func (c *Cluster) znode(e *history.Event) {
 				fn(p)
 			}
 			delete(c.parts, p.place)
+			c.names.delete(p.String())
 			return true
 		})
 		return

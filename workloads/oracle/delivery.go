@@ -55,7 +55,8 @@ type Delivery struct {
 	groups coordinators
 	gaveUp func(e *history.Event, r *record) // a record failed, or nobody knows; nil: nobody wants to hear
 	states map[string][]PartitionState       // by the path of its node
-	paths  map[string]*seatLog               // by "g/t/p"
+	paths  *known[seatLog]                   // by "g/t/p"
+	logs   *known[partLog]                   // by "t/p", what events called so
 	near   [16]*seatLog                      // by partition: the seat looked up last
 
 	stats Stats
@@ -71,7 +72,7 @@ type Stats struct {
 
 // NewDelivery makes the oracle. disk may be nil: then the brokers' own events say where a log starts.
 func NewDelivery(p *Promise, disk Disk) *Delivery {
-	d := &Delivery{promise: p, disk: disk, topics: map[string]*topicLog{}, deleted: map[string]*topicLog{}, states: map[string][]PartitionState{}, paths: map[string]*seatLog{}}
+	d := &Delivery{promise: p, disk: disk, topics: map[string]*topicLog{}, deleted: map[string]*topicLog{}, states: map[string][]PartitionState{}, paths: newKnown[seatLog](), logs: newKnown[partLog]()}
 	d.Free(p.Ruins.Records)
 	return d
 }
@@ -183,13 +184,13 @@ func (d *Delivery) traced(e *history.Event) {
 			s.floor, s.owned = s.committed, true
 		}
 	case machine.ConsumerSynced: // who takes a partition now reads what is committed by now
-		for _, s := range d.paths {
+		for _, s := range d.paths.all {
 			if s.group.Name == t.Subject && len(s.claims) == 0 {
 				s.floor, s.owned = s.committed, true
 			}
 		}
 	case machine.ConsumerLeft:
-		for _, s := range d.paths {
+		for _, s := range d.paths.all {
 			if s.group.Name == t.Subject {
 				s.drop(func(c *claimant) bool { return c.consumer == t.Detail })
 			}

@@ -13,8 +13,9 @@ func (d *Delivery) removeTopic(name string) {
 		if p == nil {
 			continue
 		}
+		d.logs.delete(p.place.String())
 		for _, s := range p.seats {
-			delete(d.paths, s.seat.String())
+			d.paths.delete(s.seat.String())
 			d.near[p.partition&15] = nil
 		}
 	}

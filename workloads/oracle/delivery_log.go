@@ -157,11 +157,15 @@ func (f entryFlags) String() string {
 // logged follows what a broker says of its log.
 func (d *Delivery) logged(e *history.Event) {
 	t := &e.Trace
-	pl, ok := parsePlace(t.Subject)
-	if !ok || d.dead(pl.topic) {
-		return
+	p := d.logs.get(t.Subject)
+	if p == nil {
+		pl, ok := parsePlace(t.Subject)
+		if !ok || d.dead(pl.topic) {
+			return
+		}
+		p = d.part(d.topic(pl.topic), pl.partition)
+		d.logs.set(t.Subject, p)
 	}
-	p := d.part(d.topic(pl.topic), pl.partition)
 	if p.several {
 		d.replica(e, p)
 		return

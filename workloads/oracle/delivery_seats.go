@@ -78,7 +78,7 @@ func (s *seatLog) settled() int64 {
 func (d *Delivery) newSeat(g *Group, p *partLog) *seatLog {
 	s := &seatLog{seat: seat{g.Name, p.place}, group: g, part: p, committed: none, floor: none, target: none}
 	p.seats = append(p.seats, s)
-	d.paths[s.seat.String()] = s
+	d.paths.set(s.seat.String(), s)
 	return s
 }
 
@@ -98,7 +98,7 @@ func (d *Delivery) seat(at seat) *seatLog {
 }
 
 func (d *Delivery) bySubject(subject string) *seatLog {
-	if s := d.paths[subject]; s != nil {
+	if s := d.paths.get(subject); s != nil {
 		return s
 	}
 	at, ok := parseSeat(subject)

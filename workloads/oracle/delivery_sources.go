@@ -143,7 +143,7 @@ func (d *Delivery) gone(e *history.Event) {
 			s.dead = true
 		}
 	}
-	for _, s := range d.paths {
+	for _, s := range d.paths.all {
 		s.drop(func(c *claimant) bool { return c.machine == e.Machine && c.incarnation == e.Incarnation })
 	}
 }

@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"strings"
 	"time"
 
 	"faultline/sim/machine"
@@ -43,16 +42,16 @@ type Offsets struct {
 	groups  coordinators
 	calm    *calm
 	seats   map[seat]*progress
-	near    [16]*progress        // by partition: the seat looked up last
-	byName  map[string]*progress // by "g/t/p"; nil: none is looked at
-	logs    map[string]*extent
+	near    [16]*progress    // by partition: the seat looked up last
+	byName  *known[progress] // by "g/t/p"
+	logs    *known[extent]   // by "t/p"
 
 	partings partings
 }
 
 // NewOffsets makes the oracle. disk may be nil: then the brokers' own events say where a log starts.
 func NewOffsets(p *Promise, disk Disk) *Offsets {
-	o := &Offsets{promise: p, disk: disk, reg: newRegistry(), calm: newCalm(p), seats: map[seat]*progress{}, logs: map[string]*extent{}, byName: map[string]*progress{},
+	o := &Offsets{promise: p, disk: disk, reg: newRegistry(), calm: newCalm(p), seats: map[seat]*progress{}, logs: newKnown[extent](), byName: newKnown[progress](),
 		partings: partings{quiet: newQuiet(p), refused: map[string]time.Duration{}, heard: map[string]time.Duration{}}}
 	o.Free(p.Ruins.Registry)
 	return o
@@ -94,11 +93,7 @@ func (o *Offsets) Observe(e *history.Event) {
 	case history.MachineWiped:
 		o.ruin(e.Machine)
 	case history.PartitionRuined:
-		subject := place{e.Topic, e.Partition}.String()
-		if o.logs[subject] == nil {
-			o.logs[subject] = &extent{several: true}
-		}
-		o.logs[subject].ruined = true
+		o.givenAnew(place{e.Topic, e.Partition})
 	case history.MachineRuined:
 		if e.Text == "bytes" {
 			o.ruin(e.Machine)
@@ -123,11 +118,12 @@ func (o *Offsets) traced(e *history.Event) {
 	t := &e.Trace
 	switch t.Kind {
 	case machine.ConsumerHanded:
-		p, known := o.byName[t.Subject]
-		if !known {
+		p := o.byName.get(t.Subject)
+		if p == nil {
 			at, _ := parseSeat(t.Subject)
-			p = o.seat(at)
-			o.byName[strings.Clone(t.Subject)] = p
+			if p = o.seat(at); p != nil {
+				o.byName.set(t.Subject, p)
+			}
 		}
 		if p != nil && p.claimant == t.Detail {
 			p.works = append(p.works, t.A)

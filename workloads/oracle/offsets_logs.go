@@ -16,11 +16,11 @@ type extent struct {
 // logged follows where a log starts and ends.
 func (o *Offsets) logged(e *history.Event) {
 	t := &e.Trace
-	l := o.logs[t.Subject]
+	l := o.logs.get(t.Subject)
 	if l == nil {
 		at, _ := parsePlace(t.Subject)
 		l = &extent{several: o.promise.Replicated(at.topic), ruined: o.promise.Ruins.of(at)}
-		o.logs[t.Subject] = l
+		o.logs.set(t.Subject, l)
 	}
 	if l.broker != e.Machine {
 		l.broker = e.Machine
@@ -53,30 +53,36 @@ func (o *Offsets) decided(topic string, now []PartitionState) {
 	was := o.reg.states[topic]
 	for i := range now {
 		if i < len(was) && was[i].Unclean(&now[i]) {
-			subject := place{topic, int32(i)}.String()
-			if o.logs[subject] == nil {
-				o.logs[subject] = &extent{several: true}
-			}
-			o.logs[subject].ruined = true
+			o.givenAnew(place{topic, int32(i)})
 		}
 	}
 }
 
+// givenAnew notes that a replicated log may give offsets out anew.
+func (o *Offsets) givenAnew(at place) {
+	l := o.logs.get(at.String())
+	if l == nil {
+		l = &extent{several: true}
+		o.logs.set(at.String(), l)
+	}
+	l.ruined = true
+}
+
 // ruin notes that the logs on a machine may give offsets out anew.
 func (o *Offsets) ruin(machine string) {
-	for _, l := range o.logs {
+	for _, l := range o.logs.all {
 		l.ruined = l.ruined || !l.several && l.broker == machine
 	}
 }
 
 // loose reports whether offsets of the partition need not mean the records that they once did.
 func (o *Offsets) loose(at place) bool {
-	l := o.logs[at.String()]
+	l := o.logs.get(at.String())
 	return l != nil && l.ruined || o.promise.Ruins.Records()
 }
 
 func (o *Offsets) extent(at place) (start, end int64) {
-	if l := o.logs[at.String()]; l != nil {
+	if l := o.logs.get(at.String()); l != nil {
 		start, end = l.start, l.end
 	}
 	if o.disk != nil {

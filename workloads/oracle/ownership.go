@@ -30,7 +30,7 @@ type Ownership struct {
 	reg     *registry
 	calm    *calm
 	joined  map[string]process // by group/consumer
-	seats   map[string]*holder // by "g/t/p"
+	seats   *known[holder]     // by "g/t/p"
 
 	division map[subscription]map[int32]string // to whom a topic's partitions should belong; looked up when needed
 	changed  map[string]time.Duration          // group -> last change of what its division depends on
@@ -66,7 +66,7 @@ type claimedBy struct {
 // NewOwnership makes the oracle.
 func NewOwnership(p *Promise) *Ownership {
 	o := &Ownership{
-		promise: p, reg: newRegistry(), calm: newCalm(p), joined: map[string]process{}, seats: map[string]*holder{},
+		promise: p, reg: newRegistry(), calm: newCalm(p), joined: map[string]process{}, seats: newKnown[holder](),
 		division: map[subscription]map[int32]string{}, changed: map[string]time.Duration{}, unowned: map[seat]time.Duration{}, told: map[seat]bool{}, deadline: none,
 	}
 	o.Free(p.Ruins.Registry)
@@ -92,7 +92,7 @@ func (o *Ownership) Observe(e *history.Event) {
 		o.plan()
 	}
 	if e.Kind == history.MachineCrashed || e.Kind == history.MachineExited {
-		for _, h := range o.seats {
+		for _, h := range o.seats.all {
 			h.consumer = ""
 			h.claims = slices.DeleteFunc(h.claims, func(c claimedBy) bool { return c.machine == e.Machine })
 		}
@@ -104,7 +104,7 @@ func (o *Ownership) traced(e *history.Event) {
 	t := &e.Trace
 	switch t.Kind {
 	case machine.ConsumerHanded:
-		if h := o.seats[t.Subject]; h == nil || h.consumer != t.Detail || h.machine != e.Machine || h.inc != e.Incarnation {
+		if h := o.seats.get(t.Subject); h == nil || h.consumer != t.Detail || h.machine != e.Machine || h.inc != e.Incarnation {
 			o.handed(e)
 		}
 	case machine.ConsumerClaimed:
@@ -146,21 +146,21 @@ func (o *Ownership) traced(e *history.Event) {
 }
 
 func (o *Ownership) holder(subject string) *holder {
-	h := o.seats[subject]
+	h := o.seats.get(subject)
 	if h == nil {
 		at, ok := parseSeat(subject)
 		if !ok {
 			return nil
 		}
 		h = &holder{at: at}
-		o.seats[subject] = h
+		o.seats.set(subject, h)
 	}
 	return h
 }
 
 // lookAgain forgets what was looked up.
 func (o *Ownership) lookAgain() {
-	for _, h := range o.seats {
+	for _, h := range o.seats.all {
 		h.consumer = ""
 	}
 }
