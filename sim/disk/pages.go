@@ -6,7 +6,7 @@ import "sync"
 const (
 	firstSlab = 4
 	slabPages = 32
-	keepSlabs = 512 // 64 MiB
+	keepSlabs = 2048 // 256 MiB
 )
 
 // spare are slabs of released disks. What is in them decides nothing: who takes a page writes all of it.
