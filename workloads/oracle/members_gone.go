@@ -26,7 +26,8 @@ func (o *Members) departed(at time.Duration, p *party, key actorKey) {
 	if a == nil || a.member == "" || !p.members[a.member] || p.group.SessionTimeout <= 0 {
 		return
 	}
-	session := p.group.SessionTimeout + time.Duration(float64(p.group.SessionTimeout)*o.promise.Drift)
+	session := p.group.session(key.machine)
+	session += time.Duration(float64(session) * o.promise.Drift)
 	o.ghosts = append(o.ghosts, ghost{p, key, a.member, at, at + session + goneSlack})
 }
 
@@ -42,7 +43,7 @@ func (o *Members) haunted(now time.Duration) {
 			return false
 		}
 		o.accuse(p, now, Live, "group %s has counted %s as a member until %v, though its process on %s is gone since %v, and its session is of %v: nobody gets what it was given",
-			p.group.Name, g.member, now, g.key.machine, g.since, p.group.SessionTimeout)
+			p.group.Name, g.member, now, g.key.machine, g.since, p.group.session(g.key.machine))
 		return true
 	})
 }

@@ -1,6 +1,9 @@
 package oracle
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestMembersWhoAreGoneAreMissed(t *testing.T) {
 	const gone = twoMembers + "+1s; crash c2;"
@@ -24,4 +27,11 @@ func TestMembersWhoAreGoneAreMissed(t *testing.T) {
 	static.Groups[0].Static = true
 	silent(t, NewMembers(static), gone+"+2s; b1 group.went g m2 1 0 0; b1 group.came g m3 1 0 0; +5s; start x")
 	fires(t, NewMembers(static), Live, "has counted m2 as a member", gone+"+3100ms; start x")
+}
+
+func TestMembersWhoAreGoneAreMissedInTheirOwnSession(t *testing.T) {
+	unequal := meeting(true)
+	unequal.Groups[0].Extra = map[string]Extra{"c2": {Session: 3 * time.Second}}
+	silent(t, NewMembers(unequal), twoMembers+"+1s; crash c2; +5s; start x; b1 group.went g m2 1 0 0; b1 group.changed g PreparingRebalance 1 1 0")
+	fires(t, NewMembers(unequal), Live, "its session is of 5s", twoMembers+"+1s; crash c2; +6100ms; start x")
 }

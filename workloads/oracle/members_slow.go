@@ -31,14 +31,15 @@ func (o *Members) processed(e *history.Event) {
 	key := workplace{actorKey{e.Machine, e.Incarnation}, place{e.Topic, e.Partition}}
 	began, known := p.working[key]
 	delete(p.working, key)
-	if !known || e.At < began+p.group.MaxPoll+slowSlack {
+	may := p.group.MaxPoll + p.group.Extra[e.Machine].MaxPoll
+	if !known || e.At < began+may+slowSlack {
 		return
 	}
 	a := p.actors[key.actorKey]
-	slow := began + p.group.MaxPoll // who cannot tell then that it leaves is counted out by its session
+	slow := began + may // who cannot tell then that it leaves is counted out by its session
 	if a == nil || !p.members[a.member] || p.state != "Stable" || e.At <= max(slow, p.changed)+slowSlack || !o.quiet.sinceBefore(slow-slowSlack) {
 		return
 	}
 	o.accuse(p, e.At, OwnAll, "%s on %s works on offset %d of %v since %v, for longer than the %v that it may, and is a member all the same: its partitions stand still and nobody else gets them",
-		a.member, e.Machine, e.Offset, seat{e.Group, key.place}, began, p.group.MaxPoll)
+		a.member, e.Machine, e.Offset, seat{e.Group, key.place}, began, may)
 }

@@ -74,7 +74,7 @@ func (o *Offsets) parted(e *history.Event, p *progress) {
 	case x.committed(p.committed) || o.partings.skips || o.loose(p.place):
 	case !o.partings.quiet.sinceBefore(x.at-quietBefore) || e.At > x.at+partingWithin:
 	case o.partings.refused[x.machine] >= x.at-quietBefore:
-	case p.group.Coordinated && x.at > o.partings.heard[x.machine]+min(p.group.SessionTimeout, p.group.RebalanceWithin)*3/4: // it may have lost its claims
+	case p.group.Coordinated && x.at > o.partings.heard[x.machine]+min(p.group.session(x.machine), p.group.rebalance(x.machine))*3/4: // it may have lost its claims
 	default:
 		o.Violate(e.At, DupB, "%s gave up %v in order at %v and had processed everything below offset %d, but the committed offset is %s: the next owner begins there", x.machine, p.seat, x.at, x.due, offsetText(p.committed))
 	}

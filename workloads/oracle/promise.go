@@ -102,13 +102,31 @@ type Group struct {
 	RebalanceWithin time.Duration
 	Old             bool          // its members know no member ids before they are members
 	SessionTimeout  time.Duration // of its members
-	Assignor        string        // how its leader divides the partitions, by its protocol name
+	// Extra is by how much the time-outs of the members on some machines are longer than those of the group.
+	Extra    map[string]Extra
+	Assignor string // how its leader divides the partitions, by its protocol name
 	// Commits: its members commit by themselves what they processed, one record after the other, and for the last time when they part with a partition.
 	Commits bool
 	// MaxPoll is how long an application may work on one record and have its member stay in a coordinator group. 0: not judged.
 	MaxPoll time.Duration
 	// Loner: no membership, claims or commits (the low-level consumer); only what it processes is judged.
 	Loner bool
+}
+
+// Extra is how much longer than those of its group the time-outs of a member are: the session's, and what an application may work on a record, which is how long a rebalance waits for it, too.
+type Extra struct{ Session, MaxPoll time.Duration }
+
+// session is the time-out of a member on a machine.
+func (g *Group) session(machine string) time.Duration {
+	return g.SessionTimeout + g.Extra[machine].Session
+}
+
+// rebalance is how long a rebalance waits for a member on a machine.
+func (g *Group) rebalance(machine string) time.Duration {
+	if g.Old {
+		return g.session(machine) // it cannot tell another
+	}
+	return g.RebalanceWithin + g.Extra[machine].MaxPoll
 }
 
 // Topic is a topic that the scenario makes.

@@ -17,13 +17,15 @@ import (
 //   - BUDGET: a rebalance of a stable group begins only when a member came or went just then, or when a process of the group has asked to join and was not answered yet (or was never: its
 //     request may still arrive, see afterlife);
 //   - BUDGET: who is answered that it is no member, and did not leave, was counted out by the same coordinator no sooner than a session after the last request for which it was counted as one; but
-//     in a rebalance, and if it has not synced since then also after it, no sooner than the rebalance time-out after the group began to wait for joins, or for syncs;
+//     in a rebalance, and if it has not synced since then also after it, no sooner than its own rebalance time-out after the group began to wait for joins, or for syncs. A static member is waited for in a rebalance only for its
+//     sync: as long as its session lasts it may join when it likes (KIP-345);
 //   - OWN1: an answer that proves a membership is good for a while, whoever gave it: who was told by this coordinator or by one before, in a heartbeat or a sync of a generation whose assignment it knows, that it is a member, and did
 //     not leave, is counted out by none before the shorter of its session and the rebalance time-out has passed since it sent that request. Until then it may act as owner;
 //   - LIVE: a member comes in by a member id that some client was told before (KIP-394). Of one that nobody knows of nothing is ever heard, and the others wait for it;
+//   - LIVE: a generation is made of those who asked to join: who did not, though its session lasted, is none of its members. What it is given stands still;
 //   - BUDGET: a static member that stops does not leave: it may be back within its session (KIP-345).
 //
-// Not judged are the second and the third of static members, who may be replaced at any time (Members judges who acts), and the fourth of static ones and of clients that join without an id (Group.Old).
+// Not judged are the second and the third of a static member's process that was replaced (Members judges who acts), the fourth of static ones and of clients that join without an id (Group.Old), and the fifth of static ones.
 //
 // Beyond the atlas ([Ruins]) a group is not judged any more when its partition of the offsets topic is freed (with one replica: the disk of a broker that coordinated it): a record that changed may say anything. Nothing is when a
 // wire or the registry is ruined.
@@ -38,17 +40,19 @@ type Reasons struct {
 
 // reasons is what is known of a group.
 type reasons struct {
-	group   *Group
-	state   string
-	came    bool                     // a member came or went since the last change of state
-	joining map[actorKey]*joining    // processes that have asked to join
-	left    map[actorKey]bool        // processes that leave
-	told    map[string]bool          // member ids that clients know
-	heard   map[string]time.Duration // by member id: when a request was sent of which the answer said that it is a member
-	synced  map[string]syncing       // by member id: the last sync that was answered with its assignment
-	proved  map[string]time.Duration // by member id: when a request was sent whose answer let it act as owner, by whatever coordinator
-	went    map[string]departure     // by member id
-	waits   time.Duration            // since when the group waits for joins or, later, for syncs; none: not since it has this coordinator
+	group    *Group
+	state    string
+	came     bool                     // a member came or went since the last change of state
+	joining  map[actorKey]*joining    // processes that have asked to join
+	left     map[actorKey]bool        // processes that leave
+	told     map[string]bool          // member ids that clients know
+	heard    map[string]time.Duration // by member id: when a request was sent of which the answer said that it is a member
+	synced   map[string]syncing       // by member id: the last sync that was answered with its assignment
+	proved   map[string]time.Duration // by member id: when a request was sent whose answer let it act as owner, by whatever coordinator
+	went     map[string]departure     // by member id
+	last     string                   // who went with the last event; empty: nobody. A static member comes by another id in the same moment when its process is replaced
+	entrants entrants
+	waits    time.Duration // since when the group waits for joins or, later, for syncs; none: not since it has this coordinator
 }
 
 // joining is what a process asked. lost is since when nobody will answer it; none: somebody may.
@@ -73,7 +77,7 @@ func NewReasons(p *Promise) *Reasons {
 	o := &Reasons{promise: p, groups: map[string]*reasons{}}
 	for i := range p.Groups {
 		if g := &p.Groups[i]; g.Coordinated {
-			o.groups[g.Name] = &reasons{group: g, joining: map[actorKey]*joining{}, left: map[actorKey]bool{}, told: map[string]bool{}, heard: map[string]time.Duration{}, synced: map[string]syncing{}, proved: map[string]time.Duration{}, went: map[string]departure{}, waits: none}
+			o.groups[g.Name] = &reasons{group: g, joining: map[actorKey]*joining{}, left: map[actorKey]bool{}, told: map[string]bool{}, heard: map[string]time.Duration{}, synced: map[string]syncing{}, proved: map[string]time.Duration{}, went: map[string]departure{}, waits: none, entrants: newEntrants()}
 		}
 	}
 	o.Free(p.Ruins.Records)
@@ -123,6 +127,7 @@ func (o *Reasons) traced(e *history.Event) {
 			g.state, g.came, g.waits = "", false, none
 			clear(g.heard)
 			clear(g.went)
+			g.entrants.begin()
 		})
 	case machine.GroupChanged, machine.GroupCame, machine.GroupWent:
 		if g := o.groups[t.Subject]; g != nil && o.coords.observe(e) {
@@ -133,17 +138,24 @@ func (o *Reasons) traced(e *history.Event) {
 
 func (o *Reasons) coordinated(e *history.Event, g *reasons) {
 	t := &e.Trace
+	last := g.last
+	g.last = ""
 	switch t.Kind {
 	case machine.GroupCame:
 		g.came = true
 		delete(g.went, t.Detail)
+		if g.group.Static && last != "" && g.went[last].at == e.At {
+			delete(g.went, last)
+		}
+		g.entrants.members[t.Detail] = true
 		if g.state != "" && !g.group.Old && !g.group.Static && !g.told[t.Detail] {
 			o.accuse(g, e.At, Live, "%s is a member of group %s, though nobody was told that member id: a client that joins must learn it first, or each of its tries makes another", t.Detail, g.group.Name)
 		}
 	case machine.GroupWent:
-		g.came = true
+		g.came, g.last = true, t.Detail
+		g.entrants.went(t.Detail)
 		g.went[t.Detail] = departure{e.At, g.waits}
-		if last, synced := g.synced[t.Detail]; g.state == "Stable" && synced && last.at >= g.waits-skew {
+		if last, synced := g.synced[t.Detail]; g.state == "Stable" && synced && last.at >= g.waits-skew || g.group.Static && g.state == "PreparingRebalance" {
 			g.went[t.Detail] = departure{e.At, none}
 		}
 	case machine.GroupChanged:
@@ -153,6 +165,9 @@ func (o *Reasons) coordinated(e *history.Event, g *reasons) {
 		g.state, g.came = t.Detail, false
 		if t.Detail == "PreparingRebalance" || t.Detail == "CompletingRebalance" {
 			g.waits = e.At
+		}
+		if t.Detail == "CompletingRebalance" && !g.group.Static {
+			g.entrants.made(e.At, t.A)
 		}
 	}
 }
@@ -184,6 +199,7 @@ func (o *Reasons) called(e *history.Event) {
 		resp, ok := e.Kafka.Resp.(*kmsg.JoinGroupResponse)
 		if !ok {
 			g.gaveUp(e)
+			o.joined(e, g, req.MemberID, false)
 			return
 		}
 		delete(g.joining, actorKey{e.Machine, e.Incarnation})
@@ -194,6 +210,7 @@ func (o *Reasons) called(e *history.Event) {
 		if resp.ErrorCode == 0 {
 			member = resp.MemberID
 		}
+		o.joined(e, g, member, resp.ErrorCode == 0)
 		o.answered(e, g, member, resp.ErrorCode)
 	case *kmsg.SyncGroupRequest:
 		if resp, ok := e.Kafka.Resp.(*kmsg.SyncGroupResponse); ok {
@@ -233,7 +250,7 @@ func (g *reasons) forget(member string) {
 
 // answered judges an answer to a member.
 func (o *Reasons) answered(e *history.Event, g *reasons, member string, code int16) {
-	if g == nil || member == "" || g.group.Static {
+	if g == nil || member == "" {
 		return
 	}
 	switch code {
@@ -252,12 +269,13 @@ func (o *Reasons) answered(e *history.Event, g *reasons, member string, code int
 		margin := func(d time.Duration) time.Duration {
 			return d - time.Duration(2*o.promise.Drift*float64(d)) - 10*skew
 		}
-		patient := at.at >= heard+margin(g.group.SessionTimeout) || at.waits >= 0 && at.at >= at.waits+margin(g.group.RebalanceWithin)
+		session, rebalance := g.group.session(e.Machine), g.group.rebalance(e.Machine)
+		patient := at.at >= heard+margin(session) || at.waits >= 0 && at.at >= at.waits+margin(rebalance)
 		if was && !patient {
 			o.accuse(g, e.At, Budget, "%s on %s is no member of group %s since %v, though the coordinator heard what it sent at %v; its session is %v, and a rebalance waits for it %v",
-				member, e.Machine, g.group.Name, at.at, heard, g.group.SessionTimeout, g.group.RebalanceWithin)
+				member, e.Machine, g.group.Name, at.at, heard, session, rebalance)
 		}
-		if lease := min(g.group.SessionTimeout, g.group.RebalanceWithin); owned && at.at < proved+margin(lease) {
+		if lease := min(session, rebalance); owned && at.at < proved+margin(lease) {
 			o.accuse(g, e.At, Own1, "%s on %s is no member of group %s since %v, though what it sent at %v was answered that it is one, and it may act as owner for %v from then on",
 				member, e.Machine, g.group.Name, at.at, proved, lease)
 		}

@@ -68,7 +68,7 @@ func (o *Rejoins) Observe(e *history.Event) {
 	case history.Processed:
 		if g := o.groups[e.Group]; g != nil {
 			if a := o.actors[actorKey{e.Machine, e.Incarnation}]; a != nil {
-				a.reason = a.reason || a.slow(g, e.At)
+				a.reason = a.reason || a.slow(g, e.Machine, e.At)
 				a.worked = e.At
 			}
 		}
@@ -78,8 +78,9 @@ func (o *Rejoins) Observe(e *history.Event) {
 }
 
 // slow tells whether the application may have been at work on one record for too long.
-func (a *rejoiner) slow(g *Group, now time.Duration) bool {
-	return now-a.worked > g.RebalanceWithin-g.RebalanceWithin/10
+func (a *rejoiner) slow(g *Group, machine string, now time.Duration) bool {
+	within := g.rebalance(machine)
+	return now-a.worked > within-within/10
 }
 
 func (o *Rejoins) traced(e *history.Event) {
@@ -103,7 +104,7 @@ func (o *Rejoins) traced(e *history.Event) {
 		a.synced, a.generation, a.worked = e.At, t.A, e.At
 		return
 	}
-	if a.synced >= 0 && !a.reason && !a.leads && !a.slow(g, e.At) {
+	if a.synced >= 0 && !a.reason && !a.leads && !a.slow(g, e.Machine, e.At) {
 		o.Violate(e.At, Budget, "%s on %s asks to join group %s again, though it has its assignment in generation %d since %v, and nothing told it that there is another one to come",
 			t.Detail, e.Machine, t.Subject, a.generation, a.synced)
 	}

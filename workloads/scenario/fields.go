@@ -197,6 +197,8 @@ type Group struct {
 	Clients quantity.Choice `yaml:"clients" default:"current" oneof:"current|old" only:"coordinator"`
 	// How long the application may work on one record before its member of a coordinator group leaves; also how long a rebalance waits for a member.
 	MaxPollInterval quantity.Durations `yaml:"max_poll_interval" default:"5s" min:"10ms" max:"1h" only:"coordinator"`
+	// How much longer than max_poll_interval that of a member of a coordinator group is; drawn per machine.
+	MaxPollExtra quantity.Durations `yaml:"max_poll_extra" default:"0s" min:"0s" max:"1h" each:"true" only:"coordinator"`
 	// Number of consumers that start by themselves.
 	Consumers quantity.Counts `yaml:"consumers" default:"2" min:"1" max:"128"`
 	// Further consumers, which only a start fault starts; they have the numbers after the others of the group.
@@ -221,6 +223,8 @@ type Group struct {
 	Reset quantity.Choice `yaml:"reset" default:"smallest" oneof:"smallest|largest"`
 	// Session time-out with the coordination service, or at the group's coordinator.
 	SessionTimeout quantity.Durations `yaml:"session_timeout" default:"2s" min:"100ms" max:"5m"`
+	// How much longer than session_timeout that of a member of a coordinator group is; drawn per machine.
+	SessionExtra quantity.Durations `yaml:"session_extra" default:"0s" min:"0s" max:"5m" each:"true" only:"coordinator"`
 	// How long the application works on a record; drawn per record.
 	Process quantity.Durations `yaml:"process" default:"0s" min:"0s" each:"true"`
 	// How long the application stands still when it stalls at a record; drawn per stall.

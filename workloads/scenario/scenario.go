@@ -127,7 +127,9 @@ type Machine struct {
 	Offset   time.Duration
 	Producer *Producer // of a producer
 	Group    *Group    // of a consumer
-	Restart  time.Duration
+	// SessionExtra and MaxPollExtra are how much longer than those of its group a consumer's time-outs are.
+	SessionExtra, MaxPollExtra time.Duration
+	Restart                    time.Duration
 }
 
 // Machines lists the machines of a drawn scenario in a fixed order: coordinators, brokers, clients of the coordination service, producers, consumers. The start of each is drawn
@@ -163,7 +165,10 @@ func (s *Scenario) Machines(seed uint64) []Machine {
 		g := &t.Groups[i]
 		for j := range int(g.Consumers.V() + g.Spare.V()) {
 			n++
-			add("consumer", n, Machine{Group: g, Spare: j >= int(g.Consumers.V()), Restart: g.Restart.V().D()}, g.Start, g.ClockOffset)
+			m := Machine{Group: g, Spare: j >= int(g.Consumers.V()), Restart: g.Restart.V().D()}
+			m.SessionExtra = g.SessionExtra.Draw(sim.NewStream(seed, "scenario/session-extra", fmt.Sprintf("consumer-%d", n))).D()
+			m.MaxPollExtra = g.MaxPollExtra.Draw(sim.NewStream(seed, "scenario/max-poll-extra", fmt.Sprintf("consumer-%d", n))).D()
+			add("consumer", n, m, g.Start, g.ClockOffset)
 		}
 	}
 	return out

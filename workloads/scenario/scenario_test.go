@@ -171,7 +171,7 @@ name: x
 topology:
   brokers: {count: 2, start: 1s..2s}
   producers: [{count: 1, acks: 1}, {count: 2}]
-  groups: [{name: a, consumers: 1, spare: 1}, {name: b, consumers: 2, start: 3s}]
+  groups: [{name: a, consumers: 1, spare: 1}, {name: b, consumers: 2, start: 3s}, {name: c, protocol: coordinator, consumers: 2, session_extra: 1s..100s, max_poll_extra: 1s..10s}]
 `))
 	require.NoError(t, err)
 	var names []string
@@ -180,14 +180,15 @@ topology:
 		names = append(names, m.Name)
 		byName[m.Name] = m
 	}
-	require.Equal(t, []string{"coord-1", "broker-1", "broker-2", "producer-1", "producer-2", "producer-3", "consumer-1", "consumer-2", "consumer-3", "consumer-4"}, names)
+	require.Equal(t, []string{"coord-1", "broker-1", "broker-2", "producer-1", "producer-2", "producer-3", "consumer-1", "consumer-2", "consumer-3", "consumer-4", "consumer-5", "consumer-6"}, names)
 	require.True(t, byName["consumer-2"].Spare)
 	require.Equal(t, "b", byName["consumer-3"].Group.Name)
 	require.Equal(t, 3*time.Second, byName["consumer-4"].Start)
-	require.Equal(t, "1", byName["producer-1"].Producer.Acks.V())
-	require.Equal(t, 2, byName["broker-2"].Index)
-	require.NotEqual(t, byName["broker-1"].Start, byName["broker-2"].Start)
-	require.Equal(t, []string{"visits"}, s.TopicsOf(byName["consumer-1"].Group))
+	require.Zero(t, byName["consumer-4"].SessionExtra+byName["consumer-4"].MaxPollExtra)
+	a, b := byName["consumer-5"], byName["consumer-6"]
+	require.NotEqual(t, a.SessionExtra, b.SessionExtra)
+	require.NotEqual(t, a.MaxPollExtra, b.MaxPollExtra)
+	require.GreaterOrEqual(t, min(a.SessionExtra, b.SessionExtra, a.MaxPollExtra, b.MaxPollExtra), time.Second)
 }
 
 func TestAllProblemsOfAFile(t *testing.T) {

@@ -47,7 +47,14 @@ func (r *run) promise() *oracle.Promise {
 	}
 	p.ReplicaLag = t.Brokers.ReplicaLag.V().D()
 	p.SessionSlack = 2*t.Coordinators.Tick.V().D() + time.Second + time.Duration(lateFlushes(t.Coordinators.Count.V() != "1"))*r.sc.Disk.Flush.V().D() + r.lateResend()
+	extra := map[string]map[string]oracle.Extra{} // by group
 	for _, m := range r.sc.Machines(r.seed) {
+		if m.SessionExtra > 0 || m.MaxPollExtra > 0 {
+			if extra[m.Group.Name] == nil {
+				extra[m.Group.Name] = map[string]oracle.Extra{}
+			}
+			extra[m.Group.Name][m.Name] = oracle.Extra{Session: m.SessionExtra, MaxPoll: m.MaxPollExtra}
+		}
 		if c := m.Producer; c != nil {
 			p.Producers = append(p.Producers, oracle.Producer{Name: m.Name, Acks: deploy.Acks[c.Acks.V()], Ordered: c.InFlight.V() == 1 || c.Idempotent.V() == "yes", Idempotent: c.Idempotent.V() == "yes"})
 		}
@@ -57,7 +64,7 @@ func (r *run) promise() *oracle.Promise {
 		o := oracle.Group{Name: g.Name, Topics: r.sc.TopicsOf(g), CommitWithin: r.settle() - 500*time.Millisecond}
 		if g.Protocol.V() == "coordinator" {
 			o.Coordinated, o.Eager, o.Static = true, g.Assignor.V() != "cooperative-sticky", g.Static.V() == "yes"
-			o.Assignor = g.Assignor.V()
+			o.Assignor, o.Extra = g.Assignor.V(), extra[g.Name]
 			o.RebalanceWithin, o.SessionTimeout, o.Old = g.MaxPollInterval.V().D(), g.SessionTimeout.V().D(), g.Clients.V() == "old"
 			if o.Old {
 				o.RebalanceWithin = o.SessionTimeout

@@ -34,7 +34,7 @@ func (r *run) programOf(m scenario.Machine) program {
 	case roleProducer:
 		return func(p *running) error { return r.produce(p, m.Index, m.Producer) }
 	default:
-		return func(p *running) error { return r.consume(p, m.Group) }
+		return func(p *running) error { return r.consume(p, m) }
 	}
 }
 
@@ -161,8 +161,11 @@ const (
 )
 
 // consume joins a group and processes what its streams hand over.
-func (r *run) consume(p *running, c *scenario.Group) error {
+func (r *run) consume(p *running, m scenario.Machine) error {
+	c := m.Group
 	cfg := deploy.Consumer(r.sc, r.addrs, c, p.Name())
+	cfg.SessionTimeout += m.SessionExtra
+	cfg.MaxPollInterval += m.MaxPollExtra
 	cfg.Tap, cfg.CoordTap = p.taps()
 	g, err := consumer.Join(p, cfg)
 	if err != nil {

@@ -98,7 +98,7 @@ func newRun(sc *scenario.Scenario, seed uint64, o Options) (*run, error) {
 		case m.Role == roleClient:
 			n.session = recipeSession
 		case m.Group != nil:
-			n.session = m.Group.SessionTimeout.V().D()
+			n.session = m.Group.SessionTimeout.V().D() + m.SessionExtra
 		}
 	}
 	r.admin = newAdmin(r)
