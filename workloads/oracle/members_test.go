@@ -130,8 +130,10 @@ func TestOffsetsOfACoordinatorGroup(t *testing.T) {
 		processed + "b1 group.stored g/t/0 m1 2 1 0; commits c1 g m1 1 t/0 2 1ms; b2 group.loaded __consumer_offsets/0 - 1 0 1; b2 group.stored g/t/0 - 2 -1 1; +1s; recalls c1 g t/0 2 1ms",
 		// The coordinator was gone before it could tell; the next one knows the commit, the one after it does not.
 		processed + "b2 group.stored g/t/0 - 3 -1 1; b3 group.stored g/t/0 - 0 -1 2; recalls c1 g t/0 0 1ms",
+		// A coordinator that was deposed answers what counted.
+		processed + "b1 group.stored g/t/0 m1 1 1 0; b1 group.stored g/t/0 m1 2 1 0; +1s; b2 group.loaded __consumer_offsets/0 - 1 0 1; b2 group.stored g/t/0 - 2 -1 1; b1 group.stored g/t/0 m1 3 1 0; recalls c1 g t/0 3 1ms",
 		// The question was asked before the commit.
-		processed + "+1s; b1 group.stored g/t/0 m1 2 1 0; commits c1 g m1 1 t/0 2 1ms; recalls c1 g t/0 0 500ms",
+		processed + "+1s; b1 group.stored g/t/0 m1 2 1 0; commits c1 g m1 1 t/0 2 1ms; recalls c1 g t/0 -1 500ms",
 	} {
 		silent(t, NewOffsets(meeting(true), nil), story)
 	}
@@ -139,6 +141,7 @@ func TestOffsetsOfACoordinatorGroup(t *testing.T) {
 		{CMono, "went back from 2 to 1", processed + "b1 group.stored g/t/0 m1 2 1 0; b1 group.stored g/t/0 m2 1 1 0"},
 		{CMono, "went back from 2 to 1", processed + "b1 group.stored g/t/0 m1 2 1 0; b2 group.stored g/t/0 - 1 -1 1"},
 		{CMono, "was told none, though 2 was acknowledged", processed + "b1 group.stored g/t/0 m1 2 1 0; commits c1 g m1 1 t/0 2 1ms; +1s; recalls c1 g t/0 -1 1ms"},
+		{CMono, "was told 3, of which no coordinator ever said that it counts", processed + "b1 group.stored g/t/0 m1 2 1 0; +1s; recalls c1 g t/0 3 1ms"},
 		{CMono, "and was told so, but the registry has none", processed + "committed c1 g/t/0 2"},
 		{CommitP, "offset 4 of g/t/0 is committed, but offset 3 was never processed", processed + "b1 group.stored g/t/0 m1 4 1 0"},
 	} {

@@ -18,7 +18,8 @@ import (
 //   - GEN: the partition has an owner then, and when the tap shows whose request it was, that session is the owner's.
 //
 // In a group that a broker coordinates the truth of C<=P and CMONO is what its present coordinator traces as stored, or as found when it began; and on the wire, no answer to a
-// question for a committed offset is below what was acknowledged before it was asked. Who may commit there (GEN) is for Members to judge.
+// question for a committed offset is below what was acknowledged before it was asked, and none is an offset of which no coordinator said that it counts: what could not be stored is gone with the coordinator. Who may commit
+// there (GEN) is for Members to judge.
 //
 // Verified at the end of a healed run: what the present owner processed is committed within Group.CommitWithin (DUPB: the uncommitted
 // window is bounded).
@@ -151,7 +152,11 @@ func (o *Offsets) traced(e *history.Event) {
 	case machine.GroupsLoaded:
 		o.groups.observe(e)
 	case machine.GroupStored:
-		if at, ok := parseSeat(t.Subject); ok && o.groups.observe(e) {
+		at, ok := parseSeat(t.Subject)
+		if p := o.seat(at); ok && p != nil {
+			p.counts(t.A)
+		}
+		if ok && o.groups.observe(e) {
 			o.stored(e, at)
 		}
 	case machine.GroupExpired:

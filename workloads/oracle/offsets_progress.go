@@ -21,6 +21,7 @@ type progress struct {
 	committed int64          // none
 	sure      int64          // the last commit that was surely stored; none
 	acks      []acknowledged // coordinator group: commits that were acknowledged, as far as an answer may still be older
+	counted   map[int64]bool // coordinator group: what any coordinator said to be stored, or to have found
 	expired   time.Duration  // when what was committed expired last (Expiry judges that)
 	backs     []int64        // commits may go back as far as one of these: where the application went, or a log that lost its end; the latest last
 	last      commit

@@ -56,6 +56,9 @@ func (o *Offsets) recall(e *history.Event, at seat, offset int64) {
 	if p == nil || !p.group.Coordinated || o.loose(at.place) {
 		return
 	}
+	if offset >= 0 && len(p.counted) > 0 && !p.counted[offset] {
+		o.Violate(e.At, CMono, "%s asked for the committed offset of %v at %v and was told %d, of which no coordinator ever said that it counts", e.Machine, at, e.Kafka.Start, offset)
+	}
 	least := acknowledged{value: none}
 	for _, a := range p.acks {
 		if a.at < e.Kafka.Start-skew {
@@ -66,4 +69,12 @@ func (o *Offsets) recall(e *history.Event, at seat, offset int64) {
 		o.Violate(e.At, CMono, "%s asked for the committed offset of %v at %v and was told %s, though %d was acknowledged at %v", e.Machine, at, e.Kafka.Start, offsetText(offset), least.value, least.at)
 		p.acks = nil // told once
 	}
+}
+
+// counts notes that a committed offset counts.
+func (p *progress) counts(offset int64) {
+	if p.counted == nil {
+		p.counted = map[int64]bool{}
+	}
+	p.counted[offset] = true
 }
