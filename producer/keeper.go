@@ -13,15 +13,12 @@ func (p *Producer) refresh(topic string) {
 	}
 }
 
-// keeper is the task that keeps the metadata of topics fresh and fails batches whose time is over. It sleeps while there is nothing to do.
+// keeper is the task that keeps the metadata of topics fresh, and has an idempotent producer get its id. It sleeps while there is nothing to do.
 func (p *Producer) keeper() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	failures := 0
 	for !p.closed {
-		if p.m.Uptime() >= p.expiryBy {
-			p.expire()
-		}
 		if p.cfg.Idempotent && p.acc.as.producer < 0 {
 			p.mu.Unlock()
 			as, err := p.identify()
@@ -52,35 +49,15 @@ func (p *Producer) keeper() {
 	}
 }
 
-// rest waits until something is to be expired, d is over, or, with d never, something new comes.
+// rest waits until d is over or, with d never, something new comes.
 func (p *Producer) rest(d time.Duration) {
-	now := p.m.Uptime()
-	until := p.expiryBy
-	if d != never {
-		until = min(until, now+d)
-	}
-	switch {
-	case until == never:
+	if d == never {
 		p.keep.Wait()
-	case d == never:
-		p.keep.WaitTimeout(max(until-now, 0))
-	default:
-		for now < until && !p.closed {
-			p.keep.WaitTimeout(until - now)
-			now = p.m.Uptime()
-		}
+		return
 	}
-}
-
-func (p *Producer) expire() {
-	expired, again := p.acc.expire(p.m.Uptime())
-	if len(expired) > 0 {
-		p.m.Mark("mark/producer/timed-out-in-queue")
-	}
-	p.expiryBy = again
-	p.renew()
-	for _, b := range expired {
-		p.finish(b)
+	now := p.m.Uptime()
+	for until := now + d; now < until && !p.closed; now = p.m.Uptime() {
+		p.keep.WaitTimeout(until - now)
 	}
 }
 

@@ -41,7 +41,8 @@ type Producer struct {
 	picking  Record // what pick looks at: a copy, so that no record of Send is on the heap
 	rng      *rand.Rand
 	space    machine.Cond // Send: the buffer has room, a topic became known, Close
-	keep     machine.Cond // the keeper: metadata is stale, a first batch is there
+	keep     machine.Cond // the keeper: metadata is stale, another id is needed
+	expiring machine.Cond // the expirer: a batch must have its outcome sooner than any other
 	settled  machine.Cond // Flush, Close: callbacks ran
 	finished machine.Cond // the results task
 	senders  []*sender    // by broker id
@@ -75,9 +76,11 @@ func New(m machine.Machine, cfg Config) (*Producer, error) {
 	}
 	p.space = m.NewCond("producer/space", p.mu)
 	p.keep = m.NewCond("producer/keeper", p.mu)
+	p.expiring = m.NewCond("producer/expirer", p.mu)
 	p.settled = m.NewCond("producer/settled", p.mu)
 	p.finished = m.NewCond("producer/results", p.mu)
 	m.Go("producer/keeper", p.keeper)
+	m.Go("producer/expirer", p.expirer)
 	m.Go("producer/results", p.callBack)
 	return p, nil
 }
@@ -161,7 +164,7 @@ func (p *Producer) topic(name string) (*topic, error) {
 	return nil, fmt.Errorf("send to %s: %w", name, ErrClosed)
 }
 
-// nudge wakes who has to know of a new record: the sender, if it sleeps beyond the time at which the batch is due, and the keeper, if it does
+// nudge wakes who has to know of a new record: the sender, if it sleeps beyond the time at which the batch is due, or the keeper, if there is no leader, and the expirer, if it does
 // not watch over the time-out yet. Called with the lock held.
 func (p *Producer) nudge(part *partition, now time.Duration) {
 	if part.node == nil {
@@ -170,10 +173,7 @@ func (p *Producer) nudge(part *partition, now time.Duration) {
 	} else {
 		p.rouse(part)
 	}
-	if by := now + p.cfg.DeliveryTimeout; p.expiryBy > by {
-		p.expiryBy = by
-		p.keep.Signal()
-	}
+	p.expireBy(now + p.cfg.DeliveryTimeout)
 }
 
 // rouse wakes the sender of the broker that leads the partition, if there is one and it sleeps beyond the time at which the partition's next batch is due. Called with the lock held.
@@ -224,6 +224,7 @@ func (p *Producer) Close() {
 	p.flush()
 	p.closed = true
 	p.keep.Broadcast()
+	p.expiring.Broadcast()
 	p.finished.Broadcast()
 	for _, s := range p.senders {
 		s.wake.Broadcast()

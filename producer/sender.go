@@ -299,10 +299,7 @@ func (p *Producer) settle(b *batch, base int64, err error) {
 			p.m.Trace(machine.Event{Kind: machine.ProducerRetry, Subject: b.part.subject, Detail: err.Error(), A: int64(b.attempts)})
 		}
 		p.acc.requeue(b, now+pause)
-		if by := b.created + p.cfg.DeliveryTimeout; by < p.expiryBy {
-			p.expiryBy = by
-			p.keep.Signal()
-		}
+		p.expireBy(b.created + p.cfg.DeliveryTimeout)
 		return
 	}
 	p.acc.finish(b, -1, final(err, b.unknown))
