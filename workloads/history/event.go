@@ -21,7 +21,7 @@ type Kind uint8
 const (
 	// Producing application. Each record that it sends ends in at most one of Acked, Failed, Unknown; a crash of the machine
 	// leaves its records without any, which is the same as Unknown.
-	Sent    Kind = iota + 1 // ID, Hash, Topic. Partition is -1 while nobody has chosen it
+	Sent    Kind = iota + 1 // ID, Key, Hash, Topic. Partition is -1 while nobody has chosen it
 	Acked                   // ID, Topic, Partition, Offset (-1 with acks=0: nobody knows)
 	Failed                  // ID, Text (error). The record is surely not in the log
 	Unknown                 // ID, Text (error). The record may be in the log, or come to be
@@ -138,6 +138,7 @@ type Event struct {
 
 	ID        ID
 	Hash      uint64 // of key and value, see HashRecord
+	Key       uint64 // of the key alone, see HashKey; 0: there is none
 	Producer  string // with Sent: the producer's name
 	Group     string
 	Consumer  string

@@ -20,7 +20,7 @@ func Example() {
 
 	producer, broker := history.Who{Machine: "producer-1", Incarnation: 1}, history.Who{Machine: "broker-1", Incarnation: 2}
 	id := history.NewID(0, 7)
-	rec.Sent(producer, id, "producer-1", "visits", -1, history.HashRecord(nil, []byte("hello")))
+	rec.Sent(producer, id, "producer-1", "visits", -1, 0, history.HashRecord(nil, []byte("hello")))
 	now += 3 * time.Millisecond
 	rec.Traced(broker, machine.Event{Kind: machine.LogVisible, Subject: "visits/2", A: 42})
 	rec.Acked(producer, id, "visits", 2, 41)

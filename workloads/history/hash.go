@@ -17,4 +17,12 @@ func HashRecord(key, value []byte) uint64 {
 	return h ^ (xxhash.Sum64(key)+1)*0x9e3779b97f4a7c15
 }
 
+// HashKey is the hash of a record's key that Sent carries; 0: it has none.
+func HashKey(key []byte) uint64 {
+	if key == nil {
+		return 0
+	}
+	return max(xxhash.Sum64(key), 1)
+}
+
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -27,7 +27,7 @@ func tell(r *Recorder) {
 	p, c := Who{"producer-1", 1}, Who{"consumer-1", 2}
 	r.PhaseBegan(Load)
 	r.MachineStarted(p)
-	r.Sent(p, NewID(3, 7), "producer-1", "visits", -1, 0xabc)
+	r.Sent(p, NewID(3, 7), "producer-1", "visits", -1, 0xdef, 0xabc)
 	r.Acked(p, NewID(3, 7), "visits", 2, 41)
 	r.Failed(p, NewID(3, 8), -1, "too large")
 	r.Unknown(p, NewID(3, 9), 2, "timed out")
@@ -78,7 +78,7 @@ func TestRecorderAllocatesNothing(t *testing.T) {
 	r.Attach(NewRing(8))
 	kafka, err := &KafkaCall{Broker: "b"}, errors.New("x")
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		r.Sent(Who{"p", 1}, 1, "p", "t", 0, 1)
+		r.Sent(Who{"p", 1}, 1, "p", "t", 0, 0, 1)
 		r.Acked(Who{"p", 1}, 1, "t", 0, 1)
 		r.Processed(Who{"c", 1}, "g", "c", "t", 0, 1, 1, 1)
 		r.Traced(Who{"c", 1}, machine.Event{Kind: machine.ConsumerHanded, Subject: "g/t/0"})

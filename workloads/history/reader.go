@@ -46,7 +46,7 @@ type eventLine struct {
 	Machine     string
 	Incarnation int
 	ID          string
-	Hash        string
+	Hash, Key   string
 	Producer    string
 	Group       string
 	Consumer    string
@@ -116,6 +116,11 @@ func parseEvent(text []byte) (Event, error) {
 	if l.Hash != "" {
 		if e.Hash, err = strconv.ParseUint(l.Hash, 16, 64); err != nil {
 			return Event{}, fmt.Errorf("hash: %w", err)
+		}
+	}
+	if l.Key != "" {
+		if e.Key, err = strconv.ParseUint(l.Key, 16, 64); err != nil {
+			return Event{}, fmt.Errorf("key: %w", err)
 		}
 	}
 	if l.ID != "" {

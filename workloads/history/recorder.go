@@ -45,10 +45,10 @@ func (r *Recorder) emit() {
 }
 
 // Sent says that the application is about to give a record to its producer. Call it before producer.Send. The partition is -1
-// when the producer chooses it.
-func (r *Recorder) Sent(w Who, id ID, producer, topic string, partition int32, hash uint64) {
+// when the producer chooses it, key is [HashKey] of the record's key, hash [HashRecord] of key and value.
+func (r *Recorder) Sent(w Who, id ID, producer, topic string, partition int32, key, hash uint64) {
 	e := r.begin(Sent, w)
-	e.ID, e.Producer, e.Topic, e.Partition, e.Hash = id, producer, topic, partition, hash
+	e.ID, e.Producer, e.Topic, e.Partition, e.Key, e.Hash = id, producer, topic, partition, key, hash
 	r.emit()
 }
 

@@ -57,6 +57,11 @@ func appendEvent(b []byte, e *Event) []byte {
 		b = strconv.AppendUint(b, e.Hash, 16)
 		b = append(b, '"')
 	}
+	if e.Key != 0 {
+		b = append(b, `,"key":"`...)
+		b = strconv.AppendUint(b, e.Key, 16)
+		b = append(b, '"')
+	}
 	b = str(b, "producer", e.Producer)
 	b = str(b, "group", e.Group)
 	b = str(b, "consumer", e.Consumer)

@@ -66,7 +66,7 @@ func (s *stream) batch() {
 	s.now += time.Millisecond
 	first := s.n
 	for range size * len(s.at) {
-		s.rec.Sent(p, history.NewID(0, s.n), "p", "t", -1, uint64(s.n))
+		s.rec.Sent(p, history.NewID(0, s.n), "p", "t", -1, 0, uint64(s.n))
 		s.n++
 	}
 	for q := range s.at {

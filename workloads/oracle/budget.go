@@ -245,6 +245,6 @@ func New(p *Promise, disk Disk) ([]Oracle, *Delivery) {
 		return list
 	}
 	return slices.Concat([]Oracle{d, NewOwnership(p)}, coordinated(NewMembers(p)),
-		[]Oracle{NewOffsets(p, disk), NewSessions(p), NewWatches(p), NewSequential(p), NewAsked(p), NewLocks(p), NewTerms(p), NewLiveness(p, d), NewRefusals(p), NewBudget(p)},
+		[]Oracle{NewOffsets(p, disk), NewSessions(p), NewWatches(p), NewSequential(p), NewAsked(p), NewLocks(p), NewTerms(p), NewLiveness(p, d), NewOutcomes(p), NewRefusals(p), NewBudget(p)},
 		coordinated(NewReasons(p), NewRejoins(p), NewExpiry(p)), []Oracle{NewPauses()}, coordinated(NewShares(p))), d
 }

@@ -23,7 +23,7 @@ func Example() {
 
 	producer := history.Who{Machine: "producer-1", Incarnation: 1}
 	record := history.NewID(0, 0)
-	rec.Sent(producer, record, "producer-1", "visits", -1, history.HashRecord(nil, []byte("hello")))
+	rec.Sent(producer, record, "producer-1", "visits", -1, 0, history.HashRecord(nil, []byte("hello")))
 	rec.Acked(producer, record, "visits", 0, 0)
 	fmt.Println("waits for:", delivery.Waits())
 

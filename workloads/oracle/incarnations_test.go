@@ -80,7 +80,7 @@ func (x *renewal) claim(id string, at int64) {
 
 // put has a record, whose source knows it by a number, acknowledged at an offset.
 func (x *renewal) put(id string, seq, offset int64) {
-	x.rec.Sent(x.producer, history.NewID(0, seq), "p", "t", -1, uint64(seq))
+	x.rec.Sent(x.producer, history.NewID(0, seq), "p", "t", -1, 0, uint64(seq))
 	x.tell(machine.Event{Kind: machine.LogAppended, Subject: "t/0", A: offset, B: offset + 1})
 	x.tell(machine.Event{Kind: machine.LogVisible, Subject: "t/0", A: offset + 1})
 	x.rec.Acked(x.producer, history.NewID(0, seq), x.names.Of("t", shortID(id)), 0, offset)
@@ -115,7 +115,7 @@ func TestTopicsOfOneNameAreJudgedEachForItself(t *testing.T) {
 			x.node(machine.ZnodeCreated, "/consumers/g/offsets/t/0", "1")
 		}},
 		"a record under way turns up in both": {then: func(x *renewal) {
-			x.rec.Sent(x.producer, history.NewID(0, 3), "p", "t", -1, 3)
+			x.rec.Sent(x.producer, history.NewID(0, 3), "p", "t", -1, 0, 3)
 			x.tell(machine.Event{Kind: machine.LogVisible, Subject: "t/0", A: 4})
 			x.read(oldTopic, 3, 3)
 			x.replace(true)
@@ -189,7 +189,7 @@ func TestIncarnationsFindTheTopicByItsID(t *testing.T) {
 	require.Equal(t, "/brokers/topics/t@2/state", last().Trace.Subject)
 	x.node(machine.ZnodeSet, "/consumers/g/offsets/t/0", "1")
 	require.Equal(t, "/consumers/g/offsets/t@2/0", last().Trace.Subject)
-	x.rec.Sent(x.producer, history.NewID(0, 9), "p", "t", -1, 1)
+	x.rec.Sent(x.producer, history.NewID(0, 9), "p", "t", -1, 0, 1)
 	require.Equal(t, "t@2", last().Topic)
 
 	req, resp := kmsg.NewPtrFetchRequest(), kmsg.NewPtrFetchResponse()

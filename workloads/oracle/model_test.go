@@ -178,7 +178,7 @@ func (w *tiny) produce(l *tinyLog) {
 	id := history.NewID(source, w.prods[source])
 	w.prods[source]++
 	who := history.Who{Machine: producerOf(id), Incarnation: 1}
-	w.rec.Sent(who, id, producerOf(id), "t", none, uint64(id)+1)
+	w.rec.Sent(who, id, producerOf(id), "t", none, 0, uint64(id)+1)
 	outcome := w.draw(8, "outcome")
 	if outcome == 0 {
 		w.rec.Failed(who, id, none, "no")

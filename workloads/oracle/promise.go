@@ -68,6 +68,10 @@ type Producer struct {
 	Ordered bool
 	// Idempotent: no record is in the log twice.
 	Idempotent bool
+	// Keyed: the key of a record says to which partition of its topic it goes.
+	Keyed bool
+	// DeliveryTimeout is how long it tries to deliver a record, RequestTimeout how long it waits for one answer. 0: not known.
+	DeliveryTimeout, RequestTimeout time.Duration
 }
 
 // DeliveryMode is how a group treats records.

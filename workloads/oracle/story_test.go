@@ -21,7 +21,7 @@ import (
 // story tells an oracle a history in a small language, one event a line:
 //
 //	+5s                                  time passes
-//	sent 0/0 t                           by producer p on machine p (source 0), p1 on p1 (source 1), ...
+//	sent 0/0 t                           by producer p on machine p (source 0), p1 on p1 (source 1), ...; a last number is its key
 //	acked 0/0 t/0 41                     also: failed 0/0, unknown 0/0, and why
 //	processed c1 g/t/0 41 0/0            by consumer c1 on machine c1; a last word "bad" changes the hash
 //	sought c1 g/t/0 41; suspended c1 g/t/0; continued c1 g/t/0
@@ -226,7 +226,11 @@ func (s *story) event(w []string) {
 	switch w[0] {
 	case "sent":
 		id := s.id(w[1])
-		r.Sent(s.who(producerOf(id)), id, producerOf(id), w[2], none, uint64(id)+1)
+		key := uint64(0)
+		if len(w) > 3 {
+			key = uint64(s.num(w[3]))
+		}
+		r.Sent(s.who(producerOf(id)), id, producerOf(id), w[2], none, key, uint64(id)+1)
 	case "acked":
 		t, p := place(w[2])
 		r.Acked(s.who(producerOf(s.id(w[1]))), s.id(w[1]), t, p, s.num(w[3]))

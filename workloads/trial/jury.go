@@ -56,7 +56,10 @@ func (r *run) promise() *oracle.Promise {
 			extra[m.Group.Name][m.Name] = oracle.Extra{Session: m.SessionExtra, MaxPoll: m.MaxPollExtra}
 		}
 		if c := m.Producer; c != nil {
-			p.Producers = append(p.Producers, oracle.Producer{Name: m.Name, Acks: deploy.Acks[c.Acks.V()], Ordered: c.InFlight.V() == 1 || c.Idempotent.V() == "yes", Idempotent: c.Idempotent.V() == "yes"})
+			p.Producers = append(p.Producers, oracle.Producer{
+				Name: m.Name, Acks: deploy.Acks[c.Acks.V()], Ordered: c.InFlight.V() == 1 || c.Idempotent.V() == "yes", Idempotent: c.Idempotent.V() == "yes",
+				Keyed: c.Partitioner.V() == "key", DeliveryTimeout: c.DeliveryTimeout.V().D(), RequestTimeout: c.RequestTimeout.V().D(),
+			})
 		}
 	}
 	for i := range t.Groups {

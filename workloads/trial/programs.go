@@ -114,7 +114,7 @@ func (r *run) produce(p *running, index int, c *scenario.Producer) error {
 		}
 		r.longest = max(r.longest, int64(len(key)+len(value)))
 		untold++
-		r.rec.Sent(p.who, id, p.Name(), topic, -1, history.HashRecord(key, value))
+		r.rec.Sent(p.who, id, p.Name(), topic, -1, history.HashKey(key), history.HashRecord(key, value))
 		binary.BigEndian.PutUint64(headers[0].Value, uint64(id))
 		err := pr.Send(producer.Record{Topic: topic, Partition: -1, Key: key, Value: value, Headers: headers}, func(res producer.Result) {
 			untold--
