@@ -86,6 +86,13 @@ func (p *party) dial(where **broker.Conn, timeout time.Duration) (*broker.Conn, 
 		return nil, err
 	}
 	g.mu.Lock()
+	if other := *where; other != nil && other.Broker() == addr && other.Err() == nil {
+		// Another task was sooner. There is one connection at a time, for the coordinator takes no commit by an older one than that of the last.
+		g.mu.Unlock()
+		g.m.Mark("mark/consumer/coordinator-dialled-twice")
+		conn.Close()
+		return other, nil
+	}
 	*where = conn
 	over := g.closing && where == &p.control
 	g.mu.Unlock()
