@@ -75,15 +75,19 @@ func (o *Offsets) Observe(e *history.Event) {
 	case history.Processed:
 		if p := o.find(e.Group, e.Topic, e.Partition); p != nil {
 			p.done.add(e.Offset)
-			if p.worked(e.Offset) && e.Consumer == p.claimant && e.Offset >= p.due {
+			switch counts, may := p.worked(e.Offset); {
+			case e.Consumer != p.claimant || e.Offset < p.due:
+			case counts:
 				p.due, p.moved = e.Offset+1, e.At
+			case may:
+				p.maybe = max(p.maybe, e.Offset+1)
 			}
 		}
 	case history.Sought:
 		if p := o.find(e.Group, e.Topic, e.Partition); p != nil {
 			p.done.addRange(p.done.base, e.Offset)
 			p.mayGoBack(e.Offset)
-			p.due = none
+			p.begin()
 		}
 	case history.Traced:
 		o.traced(e)
@@ -106,7 +110,8 @@ func (o *Offsets) Observe(e *history.Event) {
 		if e.Kind == history.MachineCrashed || e.Kind == history.MachineExited {
 			for _, p := range o.seats {
 				if p.machine == e.Machine {
-					p.claimant, p.machine, p.due = "", "", none
+					p.claimant, p.machine = "", ""
+					p.begin()
 					p.works, p.belated = nil, nil
 				}
 			}
@@ -138,11 +143,13 @@ func (o *Offsets) traced(e *history.Event) {
 		switch p := o.seat(at); {
 		case p == nil:
 		case t.Kind == machine.ConsumerClaimed:
-			p.claimant, p.machine, p.due, p.parted = t.Detail, e.Machine, none, nil
+			p.claimant, p.machine, p.parted = t.Detail, e.Machine, nil
+			p.begin()
 			p.belated, p.works = append(p.belated, p.works...), p.works[:0]
 		case p.claimant == t.Detail:
 			o.part(e, p)
-			p.claimant, p.machine, p.due = "", "", none
+			p.claimant, p.machine = "", ""
+			p.begin()
 		}
 	case machine.ConsumerCommitted:
 		at, ok := parseSeat(t.Subject)

@@ -16,12 +16,13 @@ type parting struct {
 	machine string
 	at      time.Duration
 	due     int64 // it had processed everything below since it claimed, or went back
+	maybe   int64 // or below this
 	back    bool  // it went back: then what is committed is to be just that, or the next owner would not begin there
 }
 
 // committed reports whether what was processed is.
 func (x *parting) committed(offset int64) bool {
-	return offset == x.due || offset > x.due && !x.back
+	return offset == x.due || offset > x.due && (!x.back || offset <= x.maybe)
 }
 
 // partings are what Offsets needs to tell who parts in order.
@@ -43,7 +44,7 @@ const (
 func (o *Offsets) part(e *history.Event, p *progress) {
 	p.parted = nil
 	if p.group.Commits && p.due >= 0 {
-		p.parted = &parting{e.Machine, e.At, p.due, p.back() >= 0}
+		p.parted = &parting{e.Machine, e.At, p.due, p.maybe, p.back() >= 0}
 	}
 }
 

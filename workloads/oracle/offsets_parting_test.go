@@ -26,6 +26,10 @@ func TestWhoPartsInOrderHasCommitted(t *testing.T) {
 		// It got the second record by the claim before, and gets it once more by this one.
 		`start coord; start b1; start c1; +10s; b1 log.opened t/0 - 0 9; b1 group.loaded __consumer_offsets/0 - 1 0 0; claimed c1 g/t/0 -1; reset c1 g/t/0 -1 0; handed c1 g/t/0 0; processed c1 g/t/0 0 0/0; handed c1 g/t/0 1;
 			released c1 g/t/0; b1 group.stored g/t/0 m1 1 1 0; claimed c1 g/t/0 1; processed c1 g/t/0 1 0/1; answer c1 beat g m1 1ms 0 1; +10ms; released c1 g/t/0; c1 consumer.left g c1`,
+		// It went back instead of processing the second record, which the next claim hands over once more; then it goes back to the first again, and is through with both.
+		`start coord; start b1; start c1; +10s; b1 log.opened t/0 - 0 9; b1 group.loaded __consumer_offsets/0 - 1 0 0; claimed c1 g/t/0 -1; reset c1 g/t/0 -1 0; handed c1 g/t/0 0; processed c1 g/t/0 0 0/0; handed c1 g/t/0 1; sought c1 g/t/0 0;
+			released c1 g/t/0; claimed c1 g/t/0 0; handed c1 g/t/0 0; processed c1 g/t/0 0 0/0; handed c1 g/t/0 1; processed c1 g/t/0 1 0/1; answer c1 beat g m1 1ms 0 1; +10ms; released c1 g/t/0; b1 group.stored g/t/0 m1 2 1 0;
+			commits c1 g m1 1 t/0 2 1ms; c1 consumer.left g c1`,
 		// It went back, and has processed nothing since.
 		aboutToPart + "sought c1 g/t/0 0; released c1 g/t/0; c1 consumer.left g c1",
 	} {

@@ -15,6 +15,7 @@ type progress struct {
 	claimant  string         // the consumer whose claim is the latest; empty when it gave it up or is gone
 	machine   string         // and where it runs
 	due       int64          // it processed everything below since it claimed, and should commit that; none
+	maybe     int64          // likewise, if what an earlier claim handed over, or what it read before it went back, never was processed
 	works     []int64        // what it was handed by this claim, and works on
 	belated   []int64        // likewise, by claims before
 	moved     time.Duration  // since when
@@ -47,23 +48,28 @@ func (o *Offsets) seat(at seat) *progress {
 		if g == nil || g.Loner || o.promise.Incarnations.Dead(at.topic) {
 			return nil
 		}
-		p = &progress{seat: at, group: g, due: none, committed: none, sure: none}
+		p = &progress{seat: at, group: g, due: none, maybe: none, committed: none, sure: none}
 		o.seats[at] = p
 	}
 	return p
 }
 
-// worked notes that a record was processed, and reports whether that counts for the present claim. What was handed over by one before does not: it is handed over again.
-func (p *progress) worked(offset int64) bool {
+// worked notes that a record was processed, and reports whether that counts for the present claim. What was handed over by one before does not: it is handed over again. When both handed it over, and
+// nobody knows which of the two was processed, for the application may have gone back instead, it may count.
+func (p *progress) worked(offset int64) (counts, may bool) {
+	mine := slices.Index(p.works, offset)
 	if i := slices.Index(p.belated, offset); i >= 0 {
 		p.belated = slices.Delete(p.belated, i, i+1)
-		return false
+		return false, mine >= 0
 	}
-	if i := slices.Index(p.works, offset); i >= 0 {
-		p.works = slices.Delete(p.works, i, i+1)
+	if mine >= 0 {
+		p.works = slices.Delete(p.works, mine, mine+1)
 	}
-	return true
+	return true, true
 }
+
+// begin forgets what was processed up to now: a claim begins or ends, or the application goes elsewhere.
+func (p *progress) begin() { p.due, p.maybe = none, none }
 
 func (p *progress) mayGoBack(to int64) {
 	if len(p.backs) == 64 {
@@ -102,7 +108,7 @@ func (o *Offsets) reset(e *history.Event) {
 	if !ok || p == nil {
 		return
 	}
-	p.due = none // what it left out need not be committed before something follows
+	p.begin() // what it left out need not be committed before something follows
 	from, to := t.A, t.B
 	start, end := o.extent(at.place)
 	first := from < 0
