@@ -19,7 +19,8 @@ const (
 // session is one session with the coordination service and what is still to be done in it. Guarded by the broker's lock.
 type session struct {
 	client   *coord.Client
-	number   int // events of earlier sessions are ignored
+	live     *coord.Roster[registration] // only the keeper looks
+	number   int                         // events of earlier sessions are ignored
 	expired  bool
 	list     bool            // the list of topics may have changed
 	read     bool            // it was read once, so that our logs are open
@@ -107,6 +108,7 @@ func (b *Broker) openSession() *session {
 		OnEvent: func(e coord.Event) { b.onEvent(number, e) },
 		Name:    fmt.Sprintf("broker-%d", b.cfg.ID),
 	})
+	b.session.live = coord.NewRoster(b.session.client, idsPath, decodeRegistration)
 	return &b.session
 }
 

@@ -91,6 +91,22 @@ func (b *Broker) isOurPast(n brokerNode) bool {
 	return n.Host == b.self.Host && n.Port == b.self.Port && n.Incarnation <= b.self.Incarnation
 }
 
+// registration is a broker's node. Not readable: whoever made it is no broker of ours.
+type registration struct {
+	liveBroker
+	readable bool
+	owner    int64 // session
+}
+
+func decodeRegistration(name string, data []byte, stat coord.Stat) (registration, error) {
+	var n brokerNode
+	id, err := strconv.ParseInt(name, 10, 32)
+	if err != nil || json.Unmarshal(data, &n) != nil {
+		return registration{}, nil
+	}
+	return registration{liveBroker{id: int32(id), host: n.Host, port: int32(n.Port), epoch: n.Epoch, cleanSince: n.CleanSince}, true, stat.EphemeralOwner}, nil
+}
+
 // syncBrokers reads the list of live brokers.
 func (b *Broker) syncBrokers(s *session) error {
 	b.mu.Lock()
@@ -102,35 +118,25 @@ func (b *Broker) syncBrokers(s *session) error {
 		b.mu.Unlock()
 		return err
 	}
-	names, _, err := s.client.Children(idsPath, true)
+	found, left, err := s.live.Read()
+	if err == nil && b.m.Failpoint("fault/broker/brokers-read") {
+		err = errMisfortune
+	}
 	if err != nil {
 		return fail(err)
 	}
+	if left > 0 {
+		b.m.Mark("mark/broker/broker-left-while-listed")
+	}
 	var live []liveBroker
 	registered := false
-	for _, name := range names {
-		id, err := strconv.ParseInt(name, 10, 32)
-		if err != nil {
+	for _, r := range found {
+		if !r.readable {
 			continue
 		}
-		data, stat, err := s.client.Get(idsPath+"/"+name, false) // a node that is made anew changes the list
-		if errors.Is(err, coord.ErrNoNode) {
-			b.m.Mark("mark/broker/broker-left-while-listed")
-			continue
-		}
-		if err == nil && b.m.Failpoint("fault/broker/brokers-read") {
-			err = errMisfortune
-		}
-		if err != nil {
-			return fail(err)
-		}
-		var n brokerNode
-		if json.Unmarshal(data, &n) != nil {
-			continue
-		}
-		live = append(live, liveBroker{id: int32(id), host: n.Host, port: int32(n.Port), epoch: n.Epoch, cleanSince: n.CleanSince})
-		if int32(id) == b.cfg.ID {
-			registered = stat.EphemeralOwner == s.client.Session()
+		live = append(live, r.liveBroker)
+		if r.id == b.cfg.ID {
+			registered = r.owner == s.client.Session()
 		}
 	}
 	slices.SortFunc(live, func(x, y liveBroker) int { return cmp.Compare(x.id, y.id) })

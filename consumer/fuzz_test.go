@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"faultline/broker/record"
+	coord "faultline/coord/client"
 )
 
 // Whatever bytes a broker answers: a chunk gives records in order, all of them wanted, or an error.
@@ -132,7 +133,7 @@ func FuzzRegistry(f *testing.F) {
 	f.Add([]byte(`12345`))
 	f.Add([]byte(`-1`))
 	f.Fuzz(func(t *testing.T, p []byte) {
-		if _, err := decodeBroker(p); err != nil {
+		if _, err := decodeBroker("0", p, coord.Stat{}); err != nil {
 			require.ErrorContains(t, err, "broker")
 		}
 		if _, parts, _, err := decodeTopic(p); err == nil {
@@ -141,10 +142,14 @@ func FuzzRegistry(f *testing.F) {
 				require.True(t, i == 0 || parts[i-1].partition <= part.partition)
 			}
 		}
-		if topics, err := decodeSubscription(p); err == nil {
-			again, err := decodeSubscription(encodeSubscription(topics))
+		if m, err := decodeMember("m", p, coord.Stat{}); err == nil {
+			topics := map[string]int{}
+			for _, s := range m.topics {
+				topics[s.topic] = s.streams
+			}
+			again, err := decodeMember("m", encodeSubscription(topics), coord.Stat{})
 			require.NoError(t, err)
-			require.Equal(t, len(topics), len(again))
+			require.Equal(t, m, again)
 		}
 		if n, err := decodeOffset(p); err == nil {
 			m, err := decodeOffset(encodeOffset(n))

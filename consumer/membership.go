@@ -98,30 +98,16 @@ func (a *membership) divide(id string) []task {
 }
 
 // readMembership reads the registries and leaves a watch on everything that the result depends on, so that no later change goes
-// unseen: also on lists that are empty now, and on topics that do not exist yet. A node that vanishes while it is read counts as gone.
+// unseen: also on lists that are empty now, and on topics that do not exist yet. A registration never changes, it only comes and goes, and that the list tells. A node that vanishes while it is read counts as gone.
 func (g *Group) readMembership(s *session) (*membership, error) {
-	now := &membership{}
-	ids, _, err := s.client.Children(brokersPath, true)
+	brokers, left, err := s.brokers.Read()
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range ids {
-		data, stat, err := s.client.Get(brokersPath+"/"+id, true)
-		if errors.Is(err, coord.ErrNoNode) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		addr, err := decodeBroker(data)
-		if err != nil {
-			return nil, fmt.Errorf("%s/%s: %w", brokersPath, id, err)
-		}
-		now.brokers = append(now.brokers, brokerState{id, addr, stat.Czxid})
-	}
-	if len(now.brokers) < len(ids) {
+	if left > 0 {
 		g.m.Mark("mark/consumer/broker-left-while-listed")
 	}
+	now := &membership{brokers: brokers}
 	for _, name := range g.topics {
 		t, err := s.readTopic(name)
 		if err != nil {
@@ -129,31 +115,14 @@ func (g *Group) readMembership(s *session) (*membership, error) {
 		}
 		now.topics = append(now.topics, t)
 	}
-	ids, _, err = s.client.Children(g.paths.ids, true)
-	if err != nil {
+	if now.members, left, err = s.members.Read(); err != nil {
 		return nil, err
 	}
-	for _, id := range ids {
-		data, _, err := s.client.Get(g.paths.id(id), false) // it never changes, it only comes and goes
-		if errors.Is(err, coord.ErrNoNode) {
-			g.m.Mark("mark/consumer/member-left-while-listed")
-			continue
-		}
-		if err == nil && g.m.Failpoint("fault/consumer/read-members") {
-			err = errMisfortune
-		}
-		if err != nil {
-			return nil, err
-		}
-		topics, err := decodeSubscription(data)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", g.paths.id(id), err)
-		}
-		m := peer{id: id}
-		for _, t := range sortedTopics(topics) {
-			m.topics = append(m.topics, subscribed{t, topics[t]})
-		}
-		now.members = append(now.members, m)
+	if left > 0 {
+		g.m.Mark("mark/consumer/member-left-while-listed")
+	}
+	if g.m.Failpoint("fault/consumer/read-members") {
+		return nil, errMisfortune
 	}
 	return now, nil
 }

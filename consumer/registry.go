@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	coord "faultline/coord/client"
 )
 
 // The registries that all groups share; brokers write them.
@@ -54,27 +56,32 @@ func encodeSubscription(topics map[string]int) []byte {
 	return b
 }
 
-func decodeSubscription(data []byte) (map[string]int, error) {
+// decodeMember reads a member's node.
+func decodeMember(id string, data []byte, _ coord.Stat) (peer, error) {
 	var s subscription
 	if err := json.Unmarshal(data, &s); err != nil {
-		return nil, fmt.Errorf("subscription %.100q: %w", data, err)
+		return peer{}, fmt.Errorf("subscription %.100q: %w", data, err)
 	}
-	return s.Topics, nil
+	m := peer{id: id}
+	for _, t := range sortedTopics(s.Topics) {
+		m.topics = append(m.topics, subscribed{t, s.Topics[t]})
+	}
+	return m, nil
 }
 
-// decodeBroker returns the address of a broker's node.
-func decodeBroker(data []byte) (string, error) {
+// decodeBroker reads a broker's node.
+func decodeBroker(id string, data []byte, stat coord.Stat) (brokerState, error) {
 	var b struct {
 		Host string `json:"host"`
 		Port int    `json:"port"`
 	}
 	if err := json.Unmarshal(data, &b); err != nil {
-		return "", fmt.Errorf("broker %.100q: %w", data, err)
+		return brokerState{}, fmt.Errorf("broker %.100q: %w", data, err)
 	}
 	if b.Host == "" || b.Port <= 0 {
-		return "", fmt.Errorf("broker %.100q: it has no host or port", data)
+		return brokerState{}, fmt.Errorf("broker %.100q: it has no host or port", data)
 	}
-	return net.JoinHostPort(b.Host, strconv.Itoa(b.Port)), nil
+	return brokerState{id, net.JoinHostPort(b.Host, strconv.Itoa(b.Port)), stat.Czxid}, nil
 }
 
 // topicNode is there as long as the topic with the id is; the next one of its name has another.

@@ -15,9 +15,11 @@ import (
 type session struct {
 	g          *Group
 	client     *coord.Client
-	dead       atomic.Bool  // it expired
-	lease      atomic.Int64 // Uptime until which it is surely alive, as last heard
-	registered bool         // only the rebalance task looks
+	brokers    *coord.Roster[brokerState] // only the rebalance task looks
+	members    *coord.Roster[peer]        // only the rebalance task looks
+	dead       atomic.Bool                // it expired
+	lease      atomic.Int64               // Uptime until which it is surely alive, as last heard
+	registered bool                       // only the rebalance task looks
 }
 
 var (
@@ -106,6 +108,8 @@ func (g *Group) enter() *session {
 				Tap:            g.cfg.CoordTap,
 				Name:           g.cfg.Group + "/" + g.id,
 			})
+			s.brokers = coord.NewRoster(s.client, brokersPath, decodeBroker)
+			s.members = coord.NewRoster(s.client, g.paths.ids, decodeMember)
 			g.mu.Lock()
 			g.session = s
 			g.mu.Unlock()

@@ -135,6 +135,7 @@ var Places = []string{
 	"fault/session/close-lost",
 	"fault/session/dial",
 	"fault/session/event-late",
+	"fault/session/listed",
 	"fault/session/packet",
 	"fault/session/slow-ping",
 	"fault/session/watchdog",

@@ -46,15 +46,20 @@ func (c *Client) recycle(k *call) {
 	}
 }
 
-// await sends the call, now or when there is a connection, and waits for its outcome until the deadline. Under lock, which is
-// released meanwhile.
-func (c *Client) await(k *call, deadline time.Duration) error {
-	if c.conn != nil {
-		c.encode(k)
-		c.output.Signal()
-	} else {
-		c.waiting = append(c.waiting, k)
+// send sends calls, now or when there is a connection. Under lock.
+func (c *Client) send(calls ...*call) {
+	if c.conn == nil {
+		c.waiting = append(c.waiting, calls...)
+		return
 	}
+	for _, k := range calls {
+		c.encode(k)
+	}
+	c.output.Signal()
+}
+
+// await waits for the outcome of a call that was sent, until the deadline. Under lock, which is released meanwhile.
+func (c *Client) await(k *call, deadline time.Duration) error {
 	for !k.done {
 		left := deadline - c.m.Uptime()
 		if left > 0 {
@@ -110,18 +115,60 @@ func (c *Client) do(record *Call, r jute.Request) (jute.Reply, error) {
 func (c *Client) request(record *Call, r jute.Request) (jute.Reply, error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	switch c.phase {
-	case expired:
-		return jute.Reply{}, ErrSessionExpired
-	case closing, closed:
-		return jute.Reply{}, ErrClosed
+	if err := c.over(); err != nil {
+		return jute.Reply{}, err
 	}
 	k := c.newCall(r)
+	c.send(k)
 	err := c.await(k, record.Start+c.cfg.RequestTimeout)
 	reply := k.reply
 	record.Sent = k.sent
 	c.recycle(k)
 	return reply, err
+}
+
+// getAll makes the requests of Gets.
+func (c *Client) getAll(records []Call, deadline time.Duration) []Got {
+	got := make([]Got, len(records))
+	refuse := func(err error) []Got {
+		for i := range got {
+			got[i] = Got{Err: err}
+		}
+		return got
+	}
+	if c.m.Failpoint("fault/session/call") {
+		return refuse(ErrNotConnected)
+	}
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if err := c.over(); err != nil {
+		return refuse(err)
+	}
+	calls := make([]*call, len(records))
+	for i := range records {
+		calls[i] = c.newCall(jute.Request{Op: jute.OpGetData, Path: records[i].Path})
+	}
+	c.send(calls...)
+	for i, k := range slices.Backward(calls) { // answers come in order: with the last one all are there
+		err := c.await(k, deadline)
+		got[i] = Got{k.reply.Data, k.reply.Stat, err}
+		records[i].Session, records[i].Sent = c.session, k.sent
+	}
+	for _, k := range calls {
+		c.recycle(k)
+	}
+	return got
+}
+
+// over is why there are no more calls; nil: there are. Under lock.
+func (c *Client) over() error {
+	switch c.phase {
+	case expired:
+		return ErrSessionExpired
+	case closing, closed:
+		return ErrClosed
+	}
+	return nil
 }
 
 // requestSize is no less than the size of the packet.
@@ -139,6 +186,14 @@ func (c *Client) begin(kind OpKind, path string) Call {
 
 // finish shows the call to the tap and wraps its error.
 func (c *Client) finish(record *Call, err error) error {
+	if c.cfg.Tap != nil {
+		record.Session = c.Session()
+	}
+	return c.show(record, err)
+}
+
+// show is finish for a record that has its session.
+func (c *Client) show(record *Call, err error) error {
 	switch {
 	case err == nil:
 	case record.Path == "":
@@ -147,7 +202,7 @@ func (c *Client) finish(record *Call, err error) error {
 		err = fmt.Errorf("%s %s: %w", record.Kind, record.Path, err)
 	}
 	if c.cfg.Tap != nil {
-		record.Session, record.Err, record.End = c.Session(), err, c.m.Uptime()
+		record.Err, record.End = err, c.m.Uptime()
 		c.cfg.Tap.Done(*record)
 	}
 	return err

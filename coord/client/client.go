@@ -153,6 +153,7 @@ func (c *Client) closeSession(record *Call) error {
 	deadline := c.m.Uptime() + c.cfg.RequestTimeout
 	for {
 		call := c.newCall(jute.Request{Op: jute.OpCloseSession})
+		c.send(call)
 		err := c.await(call, deadline)
 		record.Sent = record.Sent || call.sent
 		c.recycle(call)

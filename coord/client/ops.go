@@ -44,6 +44,31 @@ func (c *Client) Get(path string, watch bool) ([]byte, Stat, error) {
 	return reply.Data, reply.Stat, c.finish(&record, err)
 }
 
+// Got is what one read of Gets came to.
+type Got struct {
+	Data []byte
+	Stat Stat
+	Err  error // as that of Get
+}
+
+// Gets reads the data of several nodes, as so many calls of Get without a watch would, but sends them all before it waits for the first answer.
+func (c *Client) Gets(paths []string) []Got {
+	if len(paths) == 0 {
+		return nil
+	}
+	start := c.m.Uptime()
+	records := make([]Call, len(paths))
+	for i, path := range paths {
+		records[i] = Call{Kind: OpGet, Path: path, Start: start}
+	}
+	got := c.getAll(records, start+c.cfg.RequestTimeout)
+	for i := range got {
+		records[i].Value, records[i].Stat = got[i].Data, got[i].Stat
+		got[i].Err = c.show(&records[i], got[i].Err)
+	}
+	return got
+}
+
 // Set replaces the data of a node that has the version, and returns its new Stat. ErrNoNode, ErrBadVersion.
 func (c *Client) Set(path string, data []byte, version int32) (Stat, error) {
 	record := c.begin(OpSet, path)
