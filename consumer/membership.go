@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -127,20 +128,33 @@ func (g *Group) readMembership(s *session) (*membership, error) {
 	return now, nil
 }
 
+// topicNodes is a topic as its nodes told it, with what was in them: it is decoded again only when that changed.
+type topicNodes struct {
+	node, state []byte // nil: not known
+	id          string
+	parts       []placement // never changed in place: memberships have them
+	replicated  bool
+}
+
 // readTopic reads a topic's node. One that does not exist has no partitions, and a watch waits for it.
 func (s *session) readTopic(name string) (topicState, error) {
 	path := topicsPath + "/" + name
 	for {
 		data, _, err := s.client.Get(path, true)
 		if err == nil {
-			id, parts, replicated, err := decodeTopic(data)
-			if err == nil && replicated {
-				err = s.readLeaders(path+"/state", id, parts)
+			t := s.topics[name]
+			if t.node == nil || !bytes.Equal(t.node, data) {
+				t = topicNodes{node: data}
+				t.id, t.parts, t.replicated, err = decodeTopic(data)
+			}
+			if err == nil && t.replicated {
+				err = s.readLeaders(path+"/state", &t)
 			}
 			if err != nil {
-				err = fmt.Errorf("%s: %w", path, err)
+				return topicState{}, fmt.Errorf("%s: %w", path, err)
 			}
-			return topicState{name, id, parts}, err
+			s.topics[name] = t
+			return topicState{name, t.id, t.parts}, nil
 		}
 		if !errors.Is(err, coord.ErrNoNode) {
 			return topicState{}, err
@@ -153,17 +167,22 @@ func (s *session) readTopic(name string) (topicState, error) {
 }
 
 // readLeaders reads who leads the partitions of a replicated topic. Without its state nobody does, and a watch waits for it.
-func (s *session) readLeaders(path, id string, parts []placement) error {
+func (s *session) readLeaders(path string, t *topicNodes) error {
 	for {
 		state, _, err := s.client.Get(path, true)
 		if err == nil {
-			return decodeLeaders(state, id, parts)
+			if t.state != nil && bytes.Equal(t.state, state) {
+				return nil
+			}
+			t.state, t.parts = state, slices.Clone(t.parts)
+			return decodeLeaders(state, t.id, t.parts)
 		}
 		if !errors.Is(err, coord.ErrNoNode) {
 			return err
 		}
 		if _, found, err := s.client.Exists(path, true); err != nil || !found {
-			return errors.Join(err, decodeLeaders([]byte("{}"), id, parts))
+			t.state, t.parts = nil, slices.Clone(t.parts)
+			return errors.Join(err, decodeLeaders([]byte("{}"), t.id, t.parts))
 		}
 	}
 }

@@ -17,6 +17,7 @@ type session struct {
 	client     *coord.Client
 	brokers    *coord.Roster[brokerState] // only the rebalance task looks
 	members    *coord.Roster[peer]        // only the rebalance task looks
+	topics     map[string]topicNodes      // only the rebalance task looks
 	dead       atomic.Bool                // it expired
 	lease      atomic.Int64               // Uptime until which it is surely alive, as last heard
 	registered bool                       // only the rebalance task looks
@@ -100,7 +101,7 @@ func (g *Group) enter() *session {
 			s = nil
 		}
 		if s == nil {
-			s = &session{g: g}
+			s = &session{g: g, topics: map[string]topicNodes{}}
 			s.client = coord.Connect(g.m, coord.Config{
 				Servers:        g.cfg.Coord,
 				SessionTimeout: g.cfg.SessionTimeout,
