@@ -71,8 +71,8 @@ func (n *node) add(op *nodeOp) {
 	}
 }
 
-// due tells whether it is time to settle.
-func (n *node) due() bool { return len(n.ops) >= nodeLimit && len(n.ops)%(nodeLimit/4) == 0 }
+// due tells whether it is time to settle. A full history is settled no more: it takes nothing, so the time would come with every operation.
+func (n *node) due() bool { return !n.full && len(n.ops) >= nodeLimit && len(n.ops)%(nodeLimit/4) == 0 }
 
 // settle checks and drops what ended long before now.
 func (n *node) settle(now int64) {
