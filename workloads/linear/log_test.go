@@ -169,6 +169,19 @@ func TestLogAppendedTwice(t *testing.T) {
 			s.broken(t, Linear, "is there twice")
 		}
 	}
+	// Or of a producer that took the answer for lost, sent it again and crashed. One that did not crash would tell of it.
+	for _, crashed := range []bool{true, false} {
+		s = tell()
+		s.acked(1, 2, batch(0, 3, 0xa))
+		s.Deaf()
+		s.saw(4, batch(0, 3, 0xa), batch(3, 3, 0xa))
+		if crashed {
+			s.Crashed()
+			s.ok(t)
+		} else {
+			s.broken(t, Linear, "is there twice")
+		}
+	}
 	// A retry after an answer got lost is another matter.
 	s = tell()
 	s.unknown(0, batch(0, 3, 0xa))

@@ -138,11 +138,11 @@ func (l *Log) attempt(b Batch, before int64) *logOp {
 }
 
 // orphan is the append of a batch that no surviving client reported. twin is an acked append of the same bytes: then nobody had a reason
-// to send them again.
+// to send them again, but a producer that took the answer for lost, and then crashed.
 func (l *Log) orphan(b Batch, twin *logOp) *logOp {
 	op := &logOp{kind: opAppend, acks: anonymous, from: b.Base, base: b.Base, next: b.Next(), hash: b.Hash, ret: never, acked: never, who: "somebody"}
 	switch {
-	case twin != nil && l.begun.Between(twin.base, b.Base):
+	case twin != nil && (l.begun.Between(twin.base, b.Base) || l.crashed && l.deaf):
 	case twin != nil && twin.base != b.Base:
 		l.find(twin.acked, Linear, "the batch at %d..%d is there twice: it was acked at %d, and nobody sent it again", b.Base, b.Next()-1, twin.base)
 	case twin == nil && !l.crashed:

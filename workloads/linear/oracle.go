@@ -33,6 +33,7 @@ type Oracle struct {
 	senders  map[string]bool // machines with producers
 	// senderGone: one of them crashed.
 	senderGone bool
+	deaf       bool // a misfortune has producers take answers for lost
 	logs       map[string]*partition
 	byKey      map[placeKey]*partition
 	places     []string                           // keys of logs, in the order of their appearance
@@ -90,6 +91,13 @@ func (o *Oracle) Observe(e *history.Event) {
 			return
 		}
 		o.brokerTraced(e)
+	case history.FaultInjected:
+		if strings.Contains(e.Text, "fault/producer/answer") {
+			o.deaf = true
+			for _, p := range o.logs {
+				p.Deaf()
+			}
+		}
 	case history.MachineCrashed, history.MachineExited, history.MachineWiped:
 		o.stopped(e)
 	case history.MachineRuined:
@@ -173,7 +181,7 @@ func (o *Oracle) retire(p *partition, at time.Duration) {
 	old := p.Log
 	o.retired = append(o.retired, old)
 	p.Log = NewLog(old.name, &o.budget)
-	p.notBefore, p.crashed, p.several = int64(at), old.crashed, old.several
+	p.notBefore, p.crashed, p.deaf, p.several = int64(at), old.crashed, old.deaf, old.several
 }
 
 // stateTraced follows who leads the partitions of replicated topics, and their end.
@@ -215,7 +223,7 @@ func (o *Oracle) partition(place string) *partition {
 	if p == nil {
 		p = &partition{Log: NewLog(place, &o.budget)}
 		p.several = o.promise.Replicated(topicOf(place))
-		p.crashed = o.senderGone
+		p.crashed, p.deaf = o.senderGone, o.deaf
 		n, _ := strconv.ParseInt(place[strings.LastIndexByte(place, '/')+1:], 10, 32)
 		if o.promise.Ruins.Records() || p.several && o.promise.Ruins.Partition(oracle.BaseTopic(topicOf(place)), int32(n)) {
 			p.ruin(0)

@@ -38,6 +38,7 @@ type Log struct {
 	powerLoss []int64 // times at which unflushed records may have gone
 	begun     oracle.Begun
 	crashed   bool  // a client crashed, so there may be appends that nobody reported
+	deaf      bool  // a misfortune has producers take answers for lost, so that they send again what was acked
 	logStart  int64 // that a broker told
 	notBefore int64 // operations called before belong to a log of the same name that is deleted
 	notAfter  int64 // what is told from then on may be of another log, and counts no more
@@ -181,6 +182,9 @@ func (l *Log) Moved() { l.moved = true }
 
 // Crashed tells that a client crashed: it may have sent appends that are never reported.
 func (l *Log) Crashed() { l.crashed = true }
+
+// Deaf tells that a producer may take an answer that came for lost, and so sends again what was acked.
+func (l *Log) Deaf() { l.deaf = true }
 
 func (l *Log) find(at int64, invariant, format string, args ...any) {
 	l.found = append(l.found, finding{at, invariant, fmt.Sprintf(format, args...)})
