@@ -99,7 +99,7 @@ func (d *Delivery) order(e *history.Event, s *source, part *partLog, r *record) 
 	}
 	m := &s.marks[part.number]
 	seq := e.ID.Seq()
-	if m.set && (seq > m.seq) != (e.Offset > m.offset) &&
+	if m.set && (seq > m.seq) != (e.Offset > m.offset) && !part.begun.Between(m.offset, e.Offset) && // it may be there twice
 		!part.mayHaveLost(s.producer.Acks < 0, m.sentAt, m.offset) && !part.mayHaveLost(s.producer.Acks < 0, r.sentAt, e.Offset) {
 		d.Violate(e.At, Order, "%s sent %v %s %v, but their offsets in %v are %d and %d", s.producer.Name,
 			e.ID, map[bool]string{true: "after", false: "before"}[seq > m.seq], history.NewID(e.ID.Source(), m.seq), part.place, e.Offset, m.offset)

@@ -194,6 +194,11 @@ func TestDeliveryOrderOfAcks(t *testing.T) {
 		handed c1 g/t/0 0; processed c1 g/t/0 0 0/1; handed c1 g/t/0 1; processed c1 g/t/0 1 0/0`
 	fires(t, NewDelivery(usual(), nil), Order, "p sent 0/0 before 0/1, but their offsets in t/0 are 1 and 0", story)
 	silent(t, with(func(p *Promise) { p.Producers[0].Ordered = false }), story)
+	// The first one was there in order, too, and is acked where a replica that began anew in between took it for new.
+	const anew = "b2 log.truncated t/0 - 0 %d 1;"
+	several := func(p *Promise) { p.Topics = []Topic{{Name: "t", Replicas: 2}} }
+	silent(t, with(several), fmt.Sprintf(anew, 1)+story)
+	fires(t, with(several), Order, "p sent 0/0 before 0/1, but their offsets in t/0 are 1 and 0", fmt.Sprintf(anew, 2)+story)
 	silent(t, NewDelivery(usual(), nil), `
 		sent 0/0 t; sent 0/1 t; sent 1/0 t; acked 1/0 t/0 0; acked 0/0 t/1 5; acked 0/1 t/0 1
 		own g/t/0 c1 7; claimed c1 g/t/0 0; handed c1 g/t/0 0; processed c1 g/t/0 0 1/0; handed c1 g/t/0 1; processed c1 g/t/0 1 0/1
