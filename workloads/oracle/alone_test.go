@@ -44,7 +44,7 @@ func TestSolitude(t *testing.T) {
 			if name == "does not lead yet" {
 				began = ""
 			}
-			s.tell(threeReplicas + leads(1, 0, 1, 2, 3) + began + "b1 log.appended t/0 - 0 2" + alone)
+			s.tell(threeReplicas + leads(1, 0, 1, 2, 3) + began + "b1 log.appended t/0 - 0 2" + at(1, alone))
 			state := alone[len("\nz znode.set /brokers/topics/t/state "):]
 			s.rec.CoordCalled(s.who("b1"), &history.CoordCall{Op: "multi", Ops: []history.CoordCall{{Op: "check", Path: "/brokers/epochs/1"}, {Op: "set", Path: "/brokers/topics/t/state", Data: []byte(state)}}})
 			s.tell(c.after)

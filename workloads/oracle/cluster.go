@@ -47,6 +47,7 @@ type replicas struct {
 	told    int64  // the highest high watermark that any leader told
 	lost    bool   // an unclean election was decided, and its leader has not begun yet
 	unclean int    // elections so far that may have lost records
+	set     int64  // version of the topic's state with which what it says of the partition changed last
 }
 
 // NewCluster follows no partition yet.
@@ -177,6 +178,9 @@ func (c *Cluster) znode(e *history.Event) {
 				p.unclean++
 			}
 		}
+		if before == nil || before.Leader != now.Leader || before.LeaderEpoch != now.LeaderEpoch || !sameMembers(before, now) {
+			p.set = t.A
+		}
 		for _, fn := range c.onDecided {
 			fn(e, p, before, now)
 		}
@@ -225,7 +229,7 @@ func (c *Cluster) registered(e *history.Event, id string) {
 const controllerEpochPath = "/controller_epoch"
 
 // eachAnswered calls fn for each partition whose leader is told now that the registry took its write of the state, which is still the latest. What the controller on its machine wrote a leader reads
-// like any other.
+// like any other, and so it does what was there already when another partition of the topic was written.
 func (c *Cluster) eachAnswered(e *history.Event, fn func(p *replicas, s *PartitionState)) {
 	if e.Coord.Err != nil || len(e.Coord.Ops) > 0 && e.Coord.Ops[0].Path == controllerEpochPath {
 		return
@@ -240,7 +244,9 @@ func (c *Cluster) eachAnswered(e *history.Event, fn func(p *replicas, s *Partiti
 		for n, s := range ParseStates(string(op.Data)) {
 			at := place{topic, int32(n)}
 			if now := c.state(at); now != nil && c.machineOf(s.Leader) == e.Machine && now.LeaderEpoch == s.LeaderEpoch && sameMembers(now, &s) {
-				fn(c.part(at), &s)
+				if p := c.part(at); p.set == int64(op.Version)+1 {
+					fn(p, &s)
+				}
 			}
 		}
 	}

@@ -56,17 +56,18 @@ func TestNothingIsCommittedWhileTooFewAreInSync(t *testing.T) {
 	begin := threeReplicas + leads(1, 0, 1, 2, 3) + "b1 leader.began t/0 - 0 0 0; b1 log.appended t/0 - 0 5; b2 log.appended t/0 - 0 5; b3 log.appended t/0 - 0 5;"
 	alone := eligible(1, 0, `{"id":2,"epoch":1},{"id":3,"epoch":1}`, 1)
 	told := "b1 log.committed t/0 - 5 0 1"
-	judged := func(writer, after string) []Violation {
+	judgedAt := func(version int32, writer, after string) []Violation {
 		o := quorum()
 		s := newStory(t, o)
-		s.tell(begin + alone)
+		s.tell(begin + at(1, alone) + at(2, alone))
 		if writer != "" {
 			_, state, _ := strings.Cut(alone, "/state ")
-			s.rec.CoordCalled(s.who("b1"), &history.CoordCall{Op: "multi", Ops: []history.CoordCall{{Op: "check", Path: writer}, {Op: "set", Path: "/brokers/topics/t/state", Data: []byte(state)}}})
+			s.rec.CoordCalled(s.who("b1"), &history.CoordCall{Op: "multi", Ops: []history.CoordCall{{Op: "check", Path: writer}, {Op: "set", Path: "/brokers/topics/t/state", Version: version, Data: []byte(state)}}})
 		}
 		s.tell(after)
 		return o.Violations()
 	}
+	judged := func(writer, after string) []Violation { return judgedAt(0, writer, after) }
 	const leader, controller = "/brokers/epochs/1", "/controller_epoch"
 	fired := judged(leader, "+1s;"+told)
 	require.Len(t, fired, 1)
@@ -81,6 +82,8 @@ func TestNothingIsCommittedWhileTooFewAreInSync(t *testing.T) {
 	} {
 		require.Empty(t, judged(writer, after), after)
 	}
+
+	require.Empty(t, judgedAt(1, leader, "+1s;"+told), "its broker wrote what it leads besides, and found this there")
 
 	// A leader that begins alone knows it.
 	elected := begin + eligible(2, 1, `{"id":3,"epoch":1}`, 2) + "b2 leader.began t/0 - 1 5 0;"

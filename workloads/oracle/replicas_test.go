@@ -26,6 +26,11 @@ func leads(leader, epoch int, isr ...int) string {
 		leader, epoch, strings.Join(members, ","))
 }
 
+// at is a state of the topic with its version.
+func at(version int, state string) string {
+	return fmt.Sprintf("%s %d\n", strings.TrimSuffix(state, "\n"), version)
+}
+
 func replicatedPromise(acks int16) *Promise {
 	return &Promise{
 		Brokers: []string{"b1", "b2", "b3"}, Coord: []string{"z"}, HealWithin: 30 * time.Second,
