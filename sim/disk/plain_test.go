@@ -151,7 +151,6 @@ func (d *plainDisk) room(f *plainFile, n, offset int) int {
 	return n
 }
 
-// used is how many pages have bytes.
 // used is how many pages are taken: by files that have a name, and by those that are open.
 func (d *plainDisk) used() (n int) {
 	taken := map[*plainFile]bool{}
